@@ -36,7 +36,7 @@ def main() -> None:
         window = Window(served.entrance)
         try:
             window.click("#example")
-            window.wait("state.counts")
+            window.wait("state.found")
             window.go("explore")
             for run in range(1 + RUNS):
                 window.run("void (orders = {})")

@@ -17,8 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import settings
 
+#: Whether simulations and properties are tried at full size (`make test-slow`).
+FULL = os.environ.get("CERTIFARE_FULL") == "1"
+
 # The first example of a test may compile; how long it takes is no finding.
-settings.register_profile("certifare", deadline=None)
+settings.register_profile("certifare", deadline=None, max_examples=300 if FULL else 30)
 settings.load_profile("certifare")
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"

@@ -128,7 +128,7 @@ def test_encoders_that_tell_nothing_beyond_chance_are_no_solution(target):
     assert bundle.certificate is bundle.measured is bundle.point is None
     assert bundle.tested == ()
     (advice,) = bundle.advice
-    assert "No encoder tells more about the label than chance does, as far as 300 select records" in advice.text
+    assert "No encoder predicts the label better than chance, as far as 300 select records" in advice.text
     assert "more records, other columns or another label" in advice.text
 
 

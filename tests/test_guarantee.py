@@ -44,7 +44,7 @@ def test_the_truth_is_seldom_above_the_published_bound(name):
     if "Dask" in name:
         pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
     track = TRACKS[name]
-    jobs = track.jobs if os.environ.get("CERTIFARE_FULL") else MANY.get(name, 10)
+    jobs = track.jobs if os.environ.get("CERTIFARE_FULL") else MANY.get(name, 5)
     outcome = guarantee.run(track, jobs)
     assert (outcome.misses is None) == (name in REFUSED)
     if outcome.misses is not None:

@@ -33,6 +33,7 @@ from certifare.errors import ArgumentError, FileError
 from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount
 from certifare.foundation.storage import atomic_folder, check_folder, write_private
+from certifare.foundation.version import __version__
 from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.job import Progress
 from certifare.frontier.large import is_large, open_large
@@ -61,7 +62,7 @@ PRIVATE_FILES = frozenset({"README.txt", "fingerprint.npz", "run.json"})
 PRIVATE_NOTE = """\
 Nothing in this folder may be handed on.
 
-fingerprint.npz  tells whoever holds it whether a given record was among the training records.
+fingerprint.npz  shows anyone who has it whether a given record was among the training records.
                  `certifare certify` reads it, to refuse records that the encoder was fitted on.
 run.json         how the bundle was made: parts, seed, encoders tested, results.
 """
@@ -104,7 +105,7 @@ class Measured:
 
     @property
     def little(self) -> bool:
-        """Whether its forecasts are of almost no use, or no better than chance."""
+        """Return whether its forecasts are of almost no use, or no better than chance."""
         auc, explained = self.performance.auc, self.performance.explained
         low = explained.estimate < LITTLE_EXPLAINED if auc is None else auc.estimate < LITTLE_AUC
         return self.worthless or low
@@ -142,7 +143,7 @@ class Bundle:
     verdict : {"PASS", "NO SOLUTION", "DONE"}
         Whether the target was met; DONE where there was none.
     encoder : RestrictedEncoder or None
-        The chosen encoder; None where there is no solution, and so for the next four.
+        The chosen encoder; None if there is no solution, as are the next four.
     certificate : Certificate or None
         Its certificate.
     point : Point or None
@@ -160,7 +161,7 @@ class Bundle:
         How far the test went: up to the first that failed.
     target : float or None
     advice : tuple of Advice
-        What would help where there is no solution.
+        What would help if there is no solution.
     exclusions : tuple of Exclusion
     notes : tuple of str
     warning : str or None
@@ -187,6 +188,53 @@ class Bundle:
     warning: str | None
     group_aware: Glimpse | None
     run: dict[str, Any]
+
+    @staticmethod
+    def of(
+        frontier: Frontier,
+        point: Point,
+        *,
+        target: float | None = None,
+        min_cells: int = 2,
+        progress: Progress | None = None,
+    ) -> Bundle:
+        """Make the bundle of a point of a frontier, with the certificate of that point.
+
+        After :func:`certifare.sweep` with ``simultaneous`` that has its share of ε; with ``holdout`` the point is
+        certified now, once.
+
+        Parameters
+        ----------
+        frontier : Frontier
+        point : Point
+        target : float, optional
+            The target that the point was tested against.
+        min_cells : int
+            The fewest cells that were asked for.
+        progress : callable, optional
+
+        Returns
+        -------
+        Bundle
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> from certifare import Bundle, Grid, sweep
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"x": rng.normal(size=4000), "s": rng.integers(0, 2, 4000)})
+        >>> people["y"] = (people["x"] + rng.normal(size=4000) > 0).astype(int)
+        >>> frontier = sweep(people, Grid(kinds=["tree"], gammas=[0.5], cells=[2, 4]), label="y", sensitive="s")
+        >>> Bundle.of(frontier, frontier.best()).verdict
+        'DONE'
+        """
+        number = frontier.number_of(point)
+        if not frontier.points[number].certified and frontier.correction == "holdout":
+            frontier.certify(point, progress)
+        frontier.certificate(point)  # refuses a point that was not certified with the others
+        if progress is not None:
+            progress("measuring", 0, 1)
+        return _bundle(frontier, frontier.points[number], min_cells=min_cells, target=target)
 
     @property
     def tried(self) -> int:
@@ -455,7 +503,7 @@ def produce(
     pool_groups : int, optional
         Pool groups that may be expected to have fewer certification records, by the numbers of the others.
     label_quantiles : int, optional
-        Cut a label that is a quantity into so many bands of about as many training and select records each.
+        Cut a label that is a quantity into this number of bands, each with about as many training and select records.
     parts : mapping of str to float
         Shares of train, select and certify.
     seed : int
@@ -486,8 +534,8 @@ def produce(
     ratio = None
     if min_ratio is not None or min_rate is not None:
         if roles.get("given") is not None:
-            raise ArgumentError("min_ratio is about selection rates of whole groups, of which given= says nothing.")
-        target, ratio = _ratio_target(target, min_ratio, min_rate, metric)
+            raise ArgumentError("--min-ratio is about selection rates of whole groups, of which --given says nothing.")
+        target, ratio = _ratio_target(target, min_ratio, min_rate, metric, each=bool(roles.get("each")))
     if target is not None and not 0.0 < target <= 1.0:
         raise ArgumentError(f"target={target}: give a distance in (0, 1].")
     how: dict[str, Any] = {
@@ -526,18 +574,21 @@ def produce(
 
 
 def _ratio_target(
-    target: float | None, min_ratio: float | None, min_rate: float | None, metric: str
+    target: float | None, min_ratio: float | None, min_rate: float | None, metric: str, *, each: bool
 ) -> tuple[float, str]:
     """Return the target that guarantees a ratio of selection rates, and what it guarantees in words."""
     if target is not None:
-        raise ArgumentError("Give a target, or a ratio (min_ratio and min_rate), not both.")
+        raise ArgumentError("Give --target, or --min-ratio and --min-rate, not both.")
     if min_ratio is None or min_rate is None:
-        raise ArgumentError("min_ratio and min_rate go together: a ratio follows from T* from some selection rate on.")
+        raise ArgumentError(
+            "--min-ratio and --min-rate go together: a ratio follows from T* from some selection rate on."
+        )
     if metric != "demographic_parity":
-        raise ArgumentError(f"min_ratio is about selection rates of whole groups, and the metric {metric} is not.")
+        raise ArgumentError(f"--min-ratio is about selection rates of whole groups, and the metric {metric} is not.")
     found = target_for_ratio(min_ratio, min_rate)
+    some = "of some group of an attribute has, among that attribute's groups," if each else "of some group has"
     return found, (
-        f"asked for: every classifier that selects at least {100 * min_rate:g} % of some group has selection rates "
+        f"asked for: every classifier that selects at least {100 * min_rate:g} % {some} selection rates "
         f"whose ratio is at least {min_ratio:g}, which T* ≤ {found:g} guarantees"
     )
 
@@ -555,12 +606,12 @@ def _choose(
         knee = search.knee(min_cells)
         if not knee:
             return _bundle(frontier, None, min_cells=min_cells)
-        return bundle_of(frontier, frontier.points[knee[0]], progress, min_cells)
+        return Bundle.of(frontier, frontier.points[knee[0]], min_cells=min_cells, progress=progress)
     if isinstance(search, CalibratedSearch):
         frontier, best = Frontier(search, "holdout"), search.best(target, min_cells)
         if best is None:
             return _bundle(frontier, None, min_cells=min_cells, target=target)
-        return bundle_of(frontier, frontier.points[best], progress, min_cells, target)
+        return Bundle.of(frontier, frontier.points[best], target=target, min_cells=min_cells, progress=progress)
     numbers = search.chain(min_cells)
     if not numbers:
         return _bundle(Frontier(search, "holdout"), None, min_cells=min_cells, target=target)
@@ -581,22 +632,6 @@ def _choose(
         order=[frontier.points[number] for number in numbers],
         limits=[step.limit for step in walked.steps],
     )
-
-
-def bundle_of(
-    frontier: Frontier,
-    point: Point,
-    progress: Progress | None = None,
-    min_cells: int = 2,
-    target: float | None = None,
-) -> Bundle:
-    """Make the bundle of a point: with its certificate, or where bounds are predictions by certifying it now, once."""
-    if not frontier.points[point.number].certified and frontier.correction == "holdout":
-        frontier.certify(point, progress)
-    frontier.certificate(point)  # refuses a point that was not certified with the others
-    if progress is not None:
-        progress("measuring", 0, 1)
-    return _bundle(frontier, frontier.points[point.number], min_cells=min_cells, target=target)
 
 
 def _bundle(
@@ -674,7 +709,7 @@ def _glimpse(
 
 
 def is_bundle(folder: Path) -> bool:
-    """Whether a folder is a bundle and nothing else, its private folder included, so that it may be replaced."""
+    """Return whether a folder, its private one included, holds nothing but a bundle, and so may be replaced."""
     private = folder / "private"
     return (
         (folder / "certificate.json").exists()
@@ -755,18 +790,18 @@ def _advice(
 ) -> tuple[Advice, ...]:
     """Say what would help: more records, or a larger target.
 
-    Nothing here comes from the certification records: whoever follows the advice has not chosen on them.
+    Nothing here comes from the certification records: following the advice is no choice by them.
     """
     if isinstance(search, CalibratedSearch):
         return _plan_advice(search, target, min_cells)
     if not order or target is None:
         fewer = max((search.candidates[i].cells for i in search.useful()), default=None)
         if fewer is not None:
-            words = f"No encoder with {min_cells:,} cells or more tells more about the label than chance does"
+            words = f"No encoder with {min_cells:,} cells or more predicts the label better than chance"
             return (Advice(f"{words}; some with {fewer:,} do: ask for fewer cells."),)
         return (
             Advice(
-                "No encoder tells more about the label than chance does, as far as "
+                "No encoder predicts the label better than chance, as far as "
                 f"{len(search.select):,} select records can show: more records, other columns or another label would "
                 "help."
             ),
@@ -808,7 +843,7 @@ def _plan_advice(search: CalibratedSearch, target: float | None, min_cells: int)
     """Say which targets and numbers of records calibrated cells would do with."""
     useful = search.useful(min_cells)
     if target is None or not useful:
-        return (Advice(f"No plan with {min_cells:,} cells or more predicts the label better than chance does."),)
+        return (Advice(f"No plan with {min_cells:,} cells or more predicts the label better than chance."),)
     names = () if search.table.groups is None else search.table.groups.names
     sizes = dict(zip(names, search.counted_sizes().tolist(), strict=True))
     reachable = math.ceil(1000 * min(search.bound(i) for i in _smallest(search, useful))) / 1000
@@ -848,7 +883,6 @@ def _round_up(number: float) -> int:
 
 
 def _run(search: Search | CalibratedSearch, look: Look | None) -> dict[str, Any]:
-    from certifare.foundation.version import __version__
 
     table = search.table
     return {

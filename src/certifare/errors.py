@@ -61,7 +61,17 @@ class ExpiredVersionError(DocumentError):
 
 
 class LooksError(CertifareError):
-    """No look at these certification records is left, or looks cannot be counted."""
+    """No look at these certification records is left, or looks cannot be counted.
+
+    Attributes
+    ----------
+    left : float or None
+        A confidence that all looks together can still have; None if none is worth it.
+    """
+
+    def __init__(self, message: str, left: float | None = None) -> None:
+        super().__init__(message)
+        self.left = left
 
 
 class DatabaseError(CertifareError):

@@ -63,7 +63,7 @@ def test_three_cells_agree_with_integration_over_the_shares():
 
 
 @given(plans, st.floats(0.01, 0.3), st.floats(0.01, 0.3))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_larger_epsilon_gives_narrower_limits(gaps, one, other):
     wide = calibrated_limits(gaps, min(one, other), draws=FEW)
     narrow = calibrated_limits(gaps, max(one, other), draws=FEW)
@@ -72,7 +72,7 @@ def test_a_larger_epsilon_gives_narrower_limits(gaps, one, other):
 
 
 @given(plans, st.randoms(use_true_random=False))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_the_order_of_cells_and_groups_does_not_matter(gaps, random):
     cells = random.sample(gaps, len(gaps))
     order = random.sample(range(len(gaps[0])), len(gaps[0]))
@@ -83,7 +83,7 @@ def test_the_order_of_cells_and_groups_does_not_matter(gaps, random):
 
 
 @given(plans)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_merging_cells_lowers_the_bound(gaps):
     merged = [tuple(a + b for a, b in zip(gaps[0], gaps[1], strict=True)), *gaps[2:]]
     # The two simulations differ by chance.

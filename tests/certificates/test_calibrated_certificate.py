@@ -172,7 +172,7 @@ plans = st.integers(2, 4).flatmap(
 
 
 @given(plans, st.sampled_from([None, ("no", "yes")]), st.sampled_from([0.5, 0.9, 0.999]))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 def test_what_is_issued_is_stored_and_verified(gaps, labels, confidence):
     metric = "demographic_parity" if labels is None else "equal_opportunity"
     # Every group has a record.

@@ -7,7 +7,7 @@ from itertools import combinations
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare import CellCounts, CertifareError, Certificate, certify_counts
@@ -64,7 +64,6 @@ def test_metrics_spend_epsilon_as_documented(metric, groups):
     assert certificate.worst.bound == max(p.bound for p in certificate.parts)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(2, 3))
 def test_exact_is_never_above_mcdiarmid(seed, k, groups):
     counts = random_counts(seed, k, groups, n=60)

@@ -49,6 +49,23 @@ def test_small_intersections_do_not_matter():
         certify_counts(CellCounts(table, GROUPS))
 
 
+def test_nothing_is_said_of_an_intersection_that_was_never_seen():
+    certificate = issue(Evidence(CellCounts(COUNTS.table[:, :3], GROUPS[:3])), EACH)
+    assert certificate.intersection is None
+    assert "intersections" not in make_statement(certificate).predicate.claim.words
+
+
+def test_what_follows_for_ratios_is_about_the_groups_of_one_attribute():
+    """At T* = 0.06 a classifier that selects 30 % of the women need not have a ratio of 0.8 between races."""
+    certificate = issue(Evidence(COUNTS), EACH)
+    ratio = next(words for words in certificate.what_follows() if "ratio" in words)
+    assert ratio.startswith("Among the groups of any one attribute, a classifier that selects at least")
+    odds = Claim(each=("sex", "race"), metric="equal_opportunity", positive="yes")
+    labelled = CellCounts(np.stack([COUNTS.table, COUNTS.table[::-1]], axis=2), GROUPS, ["no", "yes"])
+    words = issue(Evidence(labelled), odds).what_follows()[0]
+    assert words.startswith("Among the records with label 'yes' and the groups of any one attribute, mean scores")
+
+
 def test_within_a_column_every_value_is_compared_at_full_epsilon():
     certificate = issue(Evidence(BY_PRODUCT), GIVEN)
     alone = [certify_counts(BY_PRODUCT.given_label(value)).bound for value in ("car", "home")]
@@ -179,27 +196,49 @@ def test_what_follows_within_a_value_says_so():
 # -- the guarantee ------------------------------------------------------------------------------------------------
 
 
+def chance_of_a_miss(shares, claim, groups, labels, truth):
+    """Five people: the probability of a bound below the truth of its sample, over all samples."""
+    n, missed, total = 5, 0.0, 0.0
+    for found in product(range(n + 1), repeat=len(shares)):
+        if sum(found) != n:
+            continue
+        ways = factorial(n) / prod(factorial(k) for k in found)
+        chance = ways * float(np.prod(shares ** np.array(found)))
+        total += chance
+        table = np.array(found).reshape(2, len(groups), *([] if labels is None else [len(labels)]))
+        try:
+            certificate = issue(Evidence(CellCounts(table, groups, labels)), claim) if chance else None
+        except GroupError:  # without records of a group there is no certificate
+            continue
+        if certificate is not None:
+            missed += chance * (certificate.bound < truth(certificate))
+    assert total == pytest.approx(1.0)
+    return missed
+
+
 def test_brute_force_over_all_samples_of_two_attributes():
-    """Five people drawn from a population of two attributes and two cells: add up the probability of every miss."""
-    n, claim = 5, Claim(each=("sex", "race"), confidence=0.6, min_group_size=1)
-    samples = [found for found in product(range(n + 1), repeat=8) if sum(found) == n]
-    for first in ((0.1, 0.5, 0.5, 0.9), (0.0, 0.0, 1.0, 1.0), (0.2, 0.2, 0.9, 0.9)):
+    """A population of two attributes and two cells."""
+    claim = Claim(each=("sex", "race"), confidence=0.6, min_group_size=1)
+    for first in ((0.1, 0.5, 0.5, 0.9), (0.2, 0.2, 0.9, 0.9), (1.0, 0.0, 1.0, 0.0)):
         p = np.array(first)
         sex, race = abs(p[:2].mean() - p[2:].mean()), abs(p[[0, 2]].mean() - p[[1, 3]].mean())
-        shares = np.concatenate([p, 1 - p]) / 4
-        missed = total = 0.0
-        for found in samples:
-            ways = factorial(n) / prod(factorial(k) for k in found)
-            chance = ways * float(np.prod(shares ** np.array(found)))
-            total += chance
-            table = np.array(found).reshape(2, 4)
-            by_intersection = table.sum(axis=0)
-            absent = min(by_intersection[list(g)].sum() for g in ((0, 1), (2, 3), (0, 2), (1, 3))) == 0
-            # Without records of a group there is no certificate.
-            if chance and not absent:
-                missed += chance * (issue(Evidence(CellCounts(table, GROUPS)), claim).bound < max(sex, race))
-        assert total == pytest.approx(1.0)
-        assert missed <= 0.4
+        shares, truth = np.concatenate([p, 1 - p]) / 4, max(sex, race)
+        assert chance_of_a_miss(shares, claim, GROUPS, None, lambda _, truth=truth: truth) <= 0.4
+
+
+def test_brute_force_over_all_samples_of_two_products():
+    """The truth is the largest distance within the products of which something is claimed: small ones are left out."""
+    claim = Claim(given="product", confidence=0.9, min_group_size=1)
+    for first, sizes in (
+        (((0.1, 0.5), (0.5, 0.9)), (0.5, 0.5)),
+        (((0.2, 0.0), (0.4, 1.0)), (0.8, 0.2)),
+        (((0.5, 1.0), (0.5, 0.0)), (0.6, 0.4)),
+    ):
+        p = np.array(first)  # of cell 0, by group and product
+        shares = (np.stack([p, 1 - p]) * np.array(sizes) / 2).ravel()
+        distance = dict(zip("ab", abs(p[0] - p[1]), strict=True))
+        truth = lambda c, of=distance: max(of[value] for value in "ab" if value not in c.claim.left_out)  # noqa: E731
+        assert chance_of_a_miss(shares, claim, ["f", "m"], ["a", "b"], truth) <= 0.1
 
 
 def passes_of_each(confidence, runs):

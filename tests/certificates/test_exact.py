@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_ndtr
 from scipy.stats import beta, binom
@@ -93,7 +93,6 @@ shares = st.integers(0, 10**6).map(lambda i: i / 10**6)
 levels = st.sampled_from([0.2, 0.05, 0.001])
 
 
-@settings(deadline=None, max_examples=150)
 @given(sizes, sizes, shares, shares, levels)
 def test_between_the_estimate_and_hoeffding(n0, n1, first, second, epsilon):
     """For every statistic that records can have; one that they cannot have stands for the largest below it."""
@@ -119,7 +118,6 @@ def test_a_statistic_that_no_records_have_may_lie_above_its_limit():
     assert difference_limit(5, 5, 25, 0.2) == 1.0
 
 
-@settings(deadline=None, max_examples=60)
 @given(sizes, sizes, st.floats(-0.9, 0.9), st.integers(1, 10**6))
 def test_monotone_in_the_statistic_and_in_epsilon(n0, n1, difference, step):
     m = int(difference * n0 * n1)
@@ -128,7 +126,6 @@ def test_monotone_in_the_statistic_and_in_epsilon(n0, n1, difference, step):
     assert difference_limit(n0, n1, m, 0.05) <= difference_limit(n0, n1, m, 0.01) + slack
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.integers(1, 60), st.integers(1, 60), shares, shares, st.integers(-400, 400))
 def test_tail_bounds_are_above_the_tail(n0, n1, a, b, m):
     x, y = np.arange(n0 + 1), np.arange(n1 + 1)
@@ -220,7 +217,6 @@ def test_limits_hold_in_exact_arithmetic(epsilon):
         assert rational_tail(n0, n1, m, b + Fraction(limit), b) < Fraction(epsilon)
 
 
-@settings(deadline=None, max_examples=80)
 @given(
     st.integers(1, 60),
     st.integers(1, 60),

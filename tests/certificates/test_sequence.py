@@ -7,7 +7,7 @@ from itertools import combinations, product
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multinomial
 
@@ -77,7 +77,6 @@ def test_where_the_first_fails_nothing_can_be_certified():
         certify_counts(tables(0.3)[0], sequence=walked)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(0, 0.4), min_size=1, max_size=6), st.floats(0.01, 0.5), st.floats(0.01, 0.5))
 def test_a_larger_target_passes_at_least_as_far(differences, target, other):
     counts = tables(*differences, n=600)

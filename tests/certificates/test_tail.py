@@ -198,7 +198,6 @@ def drawn(counts):
     return Subsample(np.ones(n, dtype=bool), (Exclusion(THINNED, n),), 1.5 * n, 0, (), (BY_WEIGHT,))
 
 
-@settings(max_examples=40)
 @given(claims(), st.sampled_from(["exact", "mcdiarmid"]), st.booleans())
 def test_a_certificate_with_a_cap_is_recomputed_from_what_it_holds(claim, method, witnessed):
     metric, counts, tail = claim

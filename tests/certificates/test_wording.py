@@ -3,7 +3,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare import CellCounts, certify_counts
@@ -43,7 +43,6 @@ def test_no_bound_is_said_to_be_none():
     assert plain_claim(certify_counts(counts)).startswith("No limit on the difference of selection rates")
 
 
-@settings(max_examples=40)
 @given(first=st.integers(30, 400), second=st.integers(30, 400))
 def test_the_percentage_points_are_never_below_t_star(first, second):
     certificate = certify_counts(CellCounts([[first, second], [430 - first, 430 - second]], groups=["a", "b"]))

@@ -10,7 +10,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from tests.conftest import FULL
 from tests.engines.conftest import postgres  # noqa: F401  (a fixture)
 
 from certifare import FairTreeEncoder, load_encoder
@@ -363,6 +364,15 @@ DRAWN: dict[str, Case] = {
 }
 
 
+def in_ways(ways_of: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Return cases with their ways: at full size all of them, otherwise three of each case, in turn."""
+    return [
+        (name, ways[(i + j) % len(ways)])
+        for i, (name, ways) in enumerate(ways_of.items())
+        for j in range(len(ways) if FULL else min(3, len(ways)))
+    ]
+
+
 # -- where records lie --------------------------------------------------------------------------------------------
 
 
@@ -561,7 +571,7 @@ def agree(cli: Any, bundle: Path, records: list[Any], folder: Path, *, capped: b
     return certificate
 
 
-@pytest.mark.parametrize(("name", "way"), [(name, way) for name, case in CASES.items() for way in case.ways])
+@pytest.mark.parametrize(("name", "way"), in_ways({name: case.ways for name, case in CASES.items()}))
 def test_every_command_sees_the_records_that_the_certificate_is_about(
     cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
 ) -> None:
@@ -582,12 +592,13 @@ def test_every_command_sees_the_records_that_the_certificate_is_about(
 
 @pytest.mark.parametrize(
     ("name", "way"),
-    [
-        (name, way)
-        for name, case in CASES.items()
-        if case.command != "fit" and case.kept is None and "gone" not in name
-        for way in case.ways
-    ],
+    in_ways(
+        {
+            name: case.ways
+            for name, case in CASES.items()
+            if case.command != "fit" and case.kept is None and "gone" not in name
+        }
+    ),
 )
 def test_a_certificate_says_the_same_wherever_its_records_lie(
     cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
@@ -900,6 +911,14 @@ REFUSALS: dict[str, Refusal] = {
 }
 
 
+def refused_records(cli: Any, world: World, name: str, refusal: Refusal) -> Path:
+    """Make the bundle of a refusal, and write its fresh records; return the bundle."""
+    bundle = world.bundle(cli, refusal.case, CASES[refusal.case])
+    if not (world.path(name) / "fresh.pickle").exists():
+        world.write(name, refusal.made(CASES[refusal.case].made(people(N, 2))))
+    return bundle
+
+
 def refusals(cli: Any, bundle: Path, records: list[Any], folder: Path) -> dict[str, str]:
     """Give records to every command; return what each of them says."""
     commands: dict[str, list[Any]] = {
@@ -918,14 +937,12 @@ def refusals(cli: Any, bundle: Path, records: list[Any], folder: Path) -> dict[s
     return found
 
 
-@pytest.mark.parametrize(("name", "way"), [(name, way) for name, found in REFUSALS.items() for way in found.ways])
+@pytest.mark.parametrize(("name", "way"), in_ways({name: found.ways for name, found in REFUSALS.items()}))
 def test_every_command_refuses_for_the_same_reason(
     cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
 ) -> None:
     refusal = REFUSALS[name]
-    bundle = world.bundle(cli, refusal.case, CASES[refusal.case])
-    if not (world.path(name) / "fresh.pickle").exists():
-        world.write(name, refusal.made(CASES[refusal.case].made(people(N, 2))))
+    bundle = refused_records(cli, world, name, refusal)
     for command, words in refusals(cli, bundle, desk(name, way), tmp_path).items():
         assert refusal.words in words, command
 
@@ -953,10 +970,7 @@ MANY = {
 def test_more_labels_and_groups_than_usual_are_counted_or_refused_everywhere(
     cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
 ) -> None:
-    refusal = MANY[name]
-    bundle = world.bundle(cli, refusal.case, CASES[refusal.case])
-    if not (world.path(name) / "fresh.pickle").exists():
-        world.write(name, refusal.made(CASES[refusal.case].made(people(N, 2))))
+    bundle = refused_records(cli, world, name, MANY[name])
     records = desk(name, way)
     monitored = ["--period", "fresh", "--history", tmp_path / "history.json"]
     found = {
@@ -980,9 +994,7 @@ def test_holders_may_count_what_is_no_distance_alone(
 ) -> None:
     """With those of others it may be one; by itself it is refused, for the same reason wherever it lies."""
     refusal = ALONE[name]
-    bundle = world.bundle(cli, refusal.case, CASES[refusal.case])
-    if not (world.path(name) / "fresh.pickle").exists():
-        world.write(name, refusal.made(CASES[refusal.case].made(people(N, 2))))
+    bundle = refused_records(cli, world, name, refusal)
     records = desk(name, way)
     counted = cli("count", bundle, *records, "-o", tmp_path / "counts.json")
     assert counted.status == 0, said(counted)

@@ -150,7 +150,12 @@ def test_a_table_beyond_memory_is_searched_for_the_claim(cli, place, monkeypatch
         (("--sensitive", "sex", "--given", "lone"), "No record of group 'f'"),
         (("--sensitive", "sex", "--target", 0.1, "--min-ratio", 0.8, "--min-rate", 0.3), "not both"),
         (("--sensitive", "sex", "--min-ratio", 0.8), "go together"),
-        (("--sensitive", "sex", "--min-ratio", 1.8, "--min-rate", 0.3), "between 0 and 1"),
+        (
+            ("--sensitive", "sex", "--min-ratio", 1.8, "--min-rate", 0.3),
+            "--min-ratio 1.8: give a ratio between 0 and 1",
+        ),
+        (("--sensitive", "sex", "--min-ratio", 0.8, "--min-rate", 0), "--min-rate 0: give a selection rate"),
+        ((*GIVEN, "--min-ratio", 0.8, "--min-rate", 0.3), "--given says nothing"),
     ],
 )
 def test_bad_claims_are_refused_with_a_reason(cli, place, tmp_path, options, message):
@@ -165,5 +170,17 @@ def test_a_ratio_is_a_target(cli, place, tmp_path):
         "--min-rate", 0.5, "--kind", "tree", "--no-ledger", "--json", "-o", tmp_path / "out",
     )  # fmt: skip
     assert result.json["target"] == 0.15
-    assert any("at least 50 % of some group" in note for note in result.json["notes"])
+    assert any("at least 50 % of some group has selection rates" in note for note in result.json["notes"])
     assert read_document(tmp_path / "out" / "certificate.json").certificate.impact_ratio(0.5) >= 0.7
+
+
+def test_a_ratio_for_each_attribute_is_promised_within_that_attribute(cli, place, tmp_path):
+    result = cli(
+        "fit", place / "people.csv", "--label", "approved", *EACH, "--min-ratio", 0.7, "--min-rate", 0.9,
+        "--kind", "tree", "--gamma", 0.9, "--no-ledger", "--json", "-o", tmp_path / "out",
+    )  # fmt: skip
+    assert result.status == 0, result.stderr
+    promise = "at least 90 % of some group of an attribute has, among that attribute's groups, selection rates"
+    assert any(promise in note for note in result.json["notes"])
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "highest rate of any group among the groups of any one attribute" in page

@@ -77,7 +77,7 @@ def test_roles_by_comparison_and_overrides(cli, table, tmp_path):
     folder = tmp_path / "bundle"
     result = cli(
         "fit", table, "--label", "approved", "--sensitive", "age>=40", "--sensitive", "sex", *QUICK,
-        "--drop", "job", "-o", folder, "--target", "0.9", "--json", "--continuous", "age",
+        "--drop", "job", "-o", folder, "--target", "0.9", "--json",
     )  # fmt: skip
     # Every column has a role or was dropped.
     assert result.status == 2

@@ -38,8 +38,8 @@ def options_of(command):
 SEARCH = ["{csv}", "--label", "approved", "--sensitive", "sex"]
 WAYS = {
     "plan": {
-        "records": (["--records", "800"], {"total"}),
-        "sizes": (["--size", "f=320", "--size", "m=480"], set()),
+        "records": (["--records", "800"], set()),
+        "sizes": (["--records", "f=320", "--records", "m=480"], set()),
         "csv": (["{csv}", "--sensitive", "sex"], {"records", "csv"}),
         "parquet": (["{parquet}", "--sensitive", "sex"], {"records", "binary"}),
         "positives": (
@@ -161,13 +161,9 @@ WAYS = {
 VALUES = {
     "valid_until": "2999-12-31",
     **dict.fromkeys(["cells", "max_cells", "min_cell_size", "seed", "suppress"], 5),
-    **dict.fromkeys(
-        ["cap", "confidence", "gamma", "max_bound", "max_weight", "min_rate", "min_ratio", "target", "share"], 0.5
-    ),
-    "certify_share": 0.5,
-    "total": 800,
-    "size": "f=320",
-    **dict.fromkeys(["max_age", "looks", "max_looks", "min_group_size", "pool_groups", "label_quantiles"], 5),
+    **dict.fromkeys(["cap", "confidence", "gamma", "max_bound", "max_weight", "min_rate", "min_ratio", "target"], 0.5),
+    "stated_records": "f=320",
+    **dict.fromkeys(["max_age", "looks", "max_looks", "min_group_size", "pool_groups"], 5),
     "periods": 5,
     "metric": "demographic_parity",
     "utility": "explained",

@@ -5,14 +5,20 @@ import pytest
 
 
 def test_a_plan_for_two_groups_is_a_table(cli):
-    result = cli("plan", "--records", 800, "--share", 0.4, "--target", 0.05, "--cells", 2, "--cells", 6)
+    result = cli("plan", "--records", "f=320", "--records", "m=480", "--target", 0.05, "--cells", 2, "--cells", 6)
     assert result.status == 0, result.stderr
-    assert "one group: 320, the other: 480" in result.stdout
+    assert "f: 320, m: 480" in result.stdout
     rows = [line.split() for line in result.stdout.splitlines() if "about" in line]
     assert [row[:2] for row in rows] == [["2", "0.071"], ["6", "0.104"]]
-    same = cli("plan", "--size", "f=320", "--size", "m=480", "--target", 0.05, "--cells", 2, "--cells", 6, "--json")
-    assert same.json["records"] == {"f": 320, "m": 480}
+    same = cli(
+        "plan", "--records", "a=480", "--records", "b=320", "--target", 0.05, "--cells", 2, "--cells", 6, "--json"
+    )
+    assert same.json["records"] == {"a": 480, "b": 320}
     assert [row["records_needed"] for row in same.json["plans"]] == [int(row[-1].replace(",", "")) for row in rows]
+
+
+def test_a_number_of_records_is_that_of_two_equal_groups(cli):
+    assert cli("plan", "--records", 801, "--json").json["records"] == {"one group": 400, "the other": 401}
 
 
 def test_a_plan_counts_the_groups_of_a_table(cli, files):
@@ -21,28 +27,27 @@ def test_a_plan_counts_the_groups_of_a_table(cli, files):
     result = cli("plan", files / "fresh.csv", "--sensitive", "sex", "--cells", 4, "--json")
     assert result.json["records"] == {str(group): n // 2 for group, n in sorted(sizes.items())}
     label = ["--label", "approved", "--metric", "equal_opportunity", "--positive", "1"]
-    whole = cli("plan", files / "fresh.csv", "--sensitive", "sex", *label, "--certify-share", 1, "--cells", 4, "--json")
-    assert whole.status == 0, whole.stderr
+    result = cli("plan", files / "fresh.csv", "--sensitive", "sex", *label, "--cells", 4, "--json")
+    assert result.status == 0, result.stderr
     positives = people[people["approved"].astype(str) == "1"]["sex"].value_counts()
-    assert whole.json["records"] == {str(group): n for group, n in sorted(positives.items())}
+    assert result.json["records"] == {str(group): n // 2 for group, n in sorted(positives.items())}
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ([], "How many records?"),
-        (["--records", "800", "--size", "f=3"], "How many records?"),
-        (["--records", "800", "--share", "1"], "between 0 and 1"),
-        (["--size", "f"], "f=320"),
-        (["--size", "f=3", "--size", "f=4"], "each group once"),
-        (["--size", "f=3"], "at least two groups"),
+        (["{fresh}", "--records", "800"], "How many records?"),
+        (["--records", "800", "--records", "f=3"], "each group once"),
+        (["--records", "f"], "f=320"),
+        (["--records", "f=3", "--records", "f=4"], "each group once"),
+        (["--records", "f=3"], "at least two groups"),
         (["--records", "800", "--metric", "equalized_odds"], "of one label"),
         (["--records", "800", "--target", "0"], "between 0 and 1"),
         (["--records", "800", "--label", "approved"], "would be ignored"),
         (["{fresh}"], "--sensitive"),
         (["{fresh}", "--sensitive", "sex", "--metric", "equal_opportunity"], "--label"),
-        (["{fresh}", "--sensitive", "sex", "--certify-share", "2"], "at most 1"),
-        (["{fresh}", "--sensitive", "sex", "--share", "0.4"], "would be ignored"),
+        (["--records", "1"], "at least two groups"),
     ],
 )
 def test_a_plan_without_what_it_needs_is_refused(cli, files, arguments, words):
@@ -52,6 +57,6 @@ def test_a_plan_without_what_it_needs_is_refused(cli, files, arguments, words):
 
 
 def test_a_group_that_is_too_small_for_two_cells_is_named_as_such(cli):
-    result = cli("plan", "--size", "f=1", "--size", "m=500", "--cells", 3)
+    result = cli("plan", "--records", "f=1", "--records", "m=500", "--cells", 3)
     assert result.status == 0
     assert "too few" in result.stdout

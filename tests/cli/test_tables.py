@@ -349,7 +349,7 @@ def test_certification_records_are_not_used_to_choose_what_is_pooled():
 def test_pooled_groups_and_cuts_are_the_same_on_the_command_line(cli, tmp_path):
     quantities().to_csv(tmp_path / "p.csv", index=False)
     made = cli(
-        "fit", tmp_path / "p.csv", "--label", "income", "--label-quantiles", "2", "--sensitive", "race",
+        "fit", tmp_path / "p.csv", "--label", "income", "--label-cuts", "quantiles=2", "--sensitive", "race",
         "--pool-groups", "25", "--min-group-size", "20", "--kind", "tree", "--gamma", "0.5", "--max-cells", "4",
         "-o", tmp_path / "bundle",
     )  # fmt: skip
@@ -385,7 +385,7 @@ def test_pooled_groups_and_cuts_are_the_same_on_the_command_line(cli, tmp_path):
     told = [check["message"] for check in own.json["checks"] if check["name"].startswith("data")]
     assert "the certificate is not refuted" in told[0]
     swept = cli(
-        "sweep", tmp_path / "p.csv", "--label", "income", "--label-quantiles", "2", "--sensitive", "race",
+        "sweep", tmp_path / "p.csv", "--label", "income", "--label-cuts", "quantiles=2", "--sensitive", "race",
         "--pool-groups", "30", "--kind", "tree", "--gamma", "0.5", "--max-cells", "4", "--json",
             "--no-ledger",
     )  # fmt: skip

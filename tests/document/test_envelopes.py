@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from securesystemslib.dsse import Envelope
@@ -166,7 +166,6 @@ def test_reading_what_was_written_gives_the_same_bytes():
         assert read_document(content).to_bytes() == content
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=3, max_size=3, unique=True))
 def test_any_names_survive(names):
     *groups, command = names
@@ -341,7 +340,6 @@ def places(document, prefix=()):
             yield (*prefix, step)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_any_value_anywhere_is_read_or_refused(data):
     """No value at any place of a document leads to anything but a document or an error of ours."""

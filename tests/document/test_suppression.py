@@ -7,7 +7,7 @@ import pickle
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare import CellCounts, certify_counts
@@ -50,7 +50,6 @@ def certificates(draw):
     )
 
 
-@settings(max_examples=150, deadline=None)
 @given(certificates(), st.sampled_from([2, 5, 10, 60]))
 def test_no_figure_changes(certificate, n):
     pooled, _ = suppress(certificate, n)
@@ -66,7 +65,6 @@ def test_no_figure_changes(certificate, n):
             assert len({cell in witness.cells for cell in pool}) == 1
 
 
-@settings(max_examples=150, deadline=None)
 @given(certificates(), st.sampled_from([2, 5, 10, 60]))
 def test_what_is_shown_small_is_named(certificate, n):
     pooled, what = suppress(certificate, n)
@@ -78,7 +76,6 @@ def test_what_is_shown_small_is_named(certificate, n):
     assert small == list(what.still_small)
 
 
-@settings(max_examples=100, deadline=None)
 @given(tables(2, None), st.sampled_from([3, 10]))
 def test_two_groups_without_witness_leave_at_most_two_small_rows(table, n):
     counts = CellCounts(table, ["f", "m"])

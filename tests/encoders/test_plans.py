@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare.encoders.plans import GapPlan, Thresholds, round_to_gaps, threshold_rules, tree_children
@@ -19,7 +19,6 @@ def sample(rng, sizes, directions=1, values=None):
 
 
 @given(st.lists(st.lists(st.integers(1, 9), min_size=2, max_size=2), min_size=2, max_size=9), st.integers(0, 99))
-@settings(max_examples=50, deadline=None)
 def test_cells_in_a_row_hold_the_records_that_the_plan_gives_them(gaps, seed):
     """Whatever the values, ties included: each cell holds as many records as gaps, the last one less."""
     gaps = np.array(gaps)
@@ -53,7 +52,6 @@ def test_missing_values_and_equal_ones_have_a_place_in_the_order():
 
 
 @given(st.integers(1, 40), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
 def test_cells_of_any_tree_are_numbered_from_left_to_right(splits, seed):
     rng = np.random.default_rng(seed)
     leaves, parents = [0], []
@@ -112,7 +110,6 @@ def test_true_shares_of_a_tree_over_two_directions_are_dirichlet(values):
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=9), st.integers(0, 99))
-@settings(max_examples=50, deadline=None)
 def test_the_cell_is_the_number_of_thresholds_that_a_record_is_beyond(gaps, seed):
     rng = np.random.default_rng(seed)
     plan = GapPlan.along(np.array([gaps, gaps[::-1]]).T)

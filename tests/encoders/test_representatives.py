@@ -1,7 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from certifare.encoders import representatives as module
@@ -29,7 +29,6 @@ def lower_median(values):
     return present[(len(present) - 1) // 2]
 
 
-@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.sampled_from([*range(20), np.nan]), st.integers(0, 3)), min_size=1, max_size=60),
     st.sampled_from([3, 255]),
@@ -42,7 +41,6 @@ def test_medians_of_every_range_of_cells(pairs, max_bins):
     np.testing.assert_array_equal(found, expected)
 
 
-@settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(0, 2)), min_size=1, max_size=40))
 def test_most_common_categories(pairs):
     values, cells = zip(*pairs, strict=True)

@@ -321,7 +321,6 @@ def test_sqlite_finds_the_same_cells(encoder):
             assert [row[-1] for row in found] == encoder.at(k).apply(people).tolist()
 
 
-@settings(max_examples=200)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_are_written_exactly(number):
     """SQLite rounds decimals as it likes; what is written is read as the very same double all the same."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare.encoders.plans import IN_A_CELL, GapPlan, Thresholds
@@ -70,7 +70,6 @@ def random_plan(rng: np.random.Generator, sizes: Any, n_cells: int, n_directions
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32 - 1), st.integers(2, 400), st.integers(1, 3), st.sampled_from([0, 10, 10**6]), st.booleans()
 )

@@ -2,7 +2,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare.frontier.fronts import pareto
@@ -19,7 +19,6 @@ def lost(steps, front, bounds, utilities):
     return total
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 4))
 def test_no_other_choice_of_steps_loses_less(seed, longest):
     rng = np.random.default_rng(seed)

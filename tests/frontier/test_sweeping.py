@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from certifare.bundle import produce
+from certifare.bundle import Bundle, produce
 from certifare.document import read_document
 from certifare.errors import ArgumentError
 from certifare.frontier import Grid, sweep
@@ -143,20 +143,22 @@ def test_a_point_becomes_a_bundle_with_the_certificate_that_it_is_entitled_to(sm
     frontier = sweep(small, grid, correction=correction)
     point = frontier.best()
     assert point.certified is (correction == "simultaneous")
-    bundle = frontier.bundle(point)
+    bundle = Bundle.of(frontier, point)
     assert bundle.certificate == frontier.certificate(point)
     assert bundle.certificate.candidates == max(1, sum(p.certified for p in frontier.points))
     bundle.save(tmp_path / "bundle")
     assert read_document(tmp_path / "bundle" / "certificate.json").certificate.bound == bundle.certificate.bound
     other = next(p for p in frontier.points if not p.certified)
     with pytest.raises(ArgumentError, match="not certified" if point.certified else "have been used"):
-        frontier.bundle(other)
+        Bundle.of(frontier, other)
 
 
 def test_points_of_other_frontiers_are_refused(frontier, small):
     other = sweep(small, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[100], cells=[2, 3]), seed=7)
     with pytest.raises(ArgumentError, match="not one of this frontier"):
         frontier.encoder(other.points[0])
+    with pytest.raises(ArgumentError, match="not one of this frontier"):
+        Bundle.of(other, frontier.points[-1])
 
 
 def test_unknown_choices_are_refused(small, grid):

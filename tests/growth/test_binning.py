@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -27,14 +27,12 @@ def slow_categorical(values: list[float], categories: list[float]) -> list[int]:
     ]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(with_missing, max_size=600), st.lists(numbers, max_size=300, unique=True))
 def test_continuous_codes_count_the_edges_below(values: list[float], edges: list[float]) -> None:
     bins = ContinuousBins("x", np.array(sorted(edges), dtype=np.float64))
     assert bins.encode(np.array(values)).tolist() == slow_continuous(values, sorted(edges))
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data(), st.lists(numbers, max_size=300, unique=True))
 def test_categorical_codes_are_positions(data: st.DataObject, categories: list[float]) -> None:
     categories = sorted(categories)
@@ -44,7 +42,6 @@ def test_categorical_codes_are_positions(data: st.DataObject, categories: list[f
     assert bins.encode(np.array(values)).tolist() == slow_categorical(values, categories)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(with_missing, min_size=1, max_size=400), st.integers(2, 20))
 def test_continuous_bins_are_monotone_and_few(values: list[float], max_bins: int) -> None:
     column = np.array(values)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.testing import assert_allclose, assert_array_equal
@@ -58,14 +58,12 @@ def slow_impurity(criterion: Criterion, counts: np.ndarray) -> float:
     return float((1 - criterion.gamma) * labels + criterion.gamma * (worst - groups))
 
 
-@settings(deadline=None)
 @given(nodes())
 def test_impurity_is_its_definition(node: tuple[Criterion, np.ndarray]) -> None:
     criterion, counts = node
     assert criterion.impurity(counts) == pytest.approx(slow_impurity(criterion, counts), abs=1e-12)
 
 
-@settings(deadline=None)
 @given(nodes())
 def test_impurity_is_between_zero_and_its_largest_value(node: tuple[Criterion, np.ndarray]) -> None:
     criterion, counts = node
@@ -89,7 +87,6 @@ def test_nodes_are_scored_together() -> None:
     assert_allclose(together[2, 3], criterion.impurity(counts[2, 3]))
 
 
-@settings(deadline=None)
 @given(nodes(), st.randoms(use_true_random=False))
 def test_terms_give_the_gain_of_a_split(node: tuple[Criterion, np.ndarray], random: object) -> None:
     """Σ coefficient · D²·N/(N_L·N_R) is the decrease of n·FairGini; the groups' part of it never rewards a split."""
@@ -118,7 +115,6 @@ def test_terms_give_the_gain_of_a_split(node: tuple[Criterion, np.ndarray], rand
     assert (terms.coefficients[terms.n_label_axes :] <= 0.0).all()
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_classes_hold_labels_and_group(data: st.DataObject) -> None:
     n_labels = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))

@@ -121,7 +121,7 @@ def test_growing_twice_from_one_source() -> None:
         assert_same(again, fresh)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(n=st.integers(1, 3 * BLOCK_ROWS), k=st.integers(1, 30))
 def test_apply_walks_down_the_tree(n: int, k: int) -> None:
     """Compared with one record at a time, in blocks of any length."""

@@ -65,7 +65,7 @@ def deviation(coordinates: np.ndarray) -> float:
     return float(((values - values.mean(axis=0)) ** 2).sum())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.4]), st.sampled_from([0.5, 1.0]))
 def test_a_split_gains_what_it_explains(seed: int, gamma: float, retain: float) -> None:
     codes, targets, bins = example(seed)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare.growth import CategoricalBins, Codes, ContinuousBins, Criterion, Growth, MemorySource, Targets, grow
@@ -96,38 +96,32 @@ def assert_equal_to_reference(problem: Problem, n_labels: tuple[int, ...] = (2,)
     np.testing.assert_array_equal(counts[growth.leaves()], growth.cell_counts())
 
 
-@settings(max_examples=300, deadline=None)
 @given(problems())
 def test_demographic_parity(problem: Problem) -> None:
     assert_equal_to_reference(problem)
 
 
-@settings(max_examples=150, deadline=None)
 @given(problems(metric="equal_opportunity"))
 def test_equal_opportunity(problem: Problem) -> None:
     assert_equal_to_reference(problem)
 
 
-@settings(max_examples=150, deadline=None)
 @given(problems(metric="equalized_odds"))
 def test_equalized_odds(problem: Problem) -> None:
     assert_equal_to_reference(problem)
 
 
 @pytest.mark.parametrize("metric", ["demographic_parity", "equal_opportunity", "equalized_odds"])
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_only_splits_that_cross_are_charged(metric: str, data: st.DataObject) -> None:
     assert_equal_to_reference(data.draw(problems(metric=metric, charge="crossing")))
 
 
-@settings(max_examples=100, deadline=None)
 @given(problems(n_labels=(4,)))
 def test_four_labels(problem: Problem) -> None:
     assert_equal_to_reference(problem, n_labels=(4,))
 
 
-@settings(max_examples=100, deadline=None)
 @given(problems(metric="equalized_odds", n_labels=(3,)))
 def test_equalized_odds_of_three_labels(problem: Problem) -> None:
     assert_equal_to_reference(problem, n_labels=(3,))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -34,7 +34,6 @@ def assert_counts(histogram: Histogram, expected: list[np.ndarray]) -> None:
     assert_array_equal(histogram.classes, expected[0].sum(axis=0))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     n=st.integers(1, 3_000),
     n_codes=st.lists(st.sampled_from([2, 3, 17, 256, 257, 700]), min_size=1, max_size=6),

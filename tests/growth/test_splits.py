@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.testing import assert_array_equal
@@ -56,7 +56,6 @@ def tables(codes: int, classes: int, largest: int = 30) -> st.SearchStrategy[np.
     return npst.arrays(np.int64, (codes, classes), elements=st.integers(0, largest))
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     tables(8, 4), st.sampled_from(METRICS), st.sampled_from([0.0, 0.3, 0.85, 1.0]), st.integers(1, 40), st.booleans()
 )
@@ -81,7 +80,6 @@ def test_a_split_is_what_it_says(
     assert (split.goes_left[unseen] == (split.left_count >= split.right_count)).all()
 
 
-@settings(max_examples=150, deadline=None)
 @given(tables(9, 4), st.sampled_from(METRICS), st.sampled_from([0.1, 0.5, 0.85, 0.99]))
 def test_more_orderings_are_never_worse(counts: np.ndarray, metric: str, gamma: float) -> None:
     criterion = Criterion(gamma, metric, (2,), 2)  # type: ignore[arg-type]
@@ -90,7 +88,6 @@ def test_more_orderings_are_never_worse(counts: np.ndarray, metric: str, gamma: 
     assert gains["both"] <= best_partition(counts, criterion) + 1e-12
 
 
-@settings(max_examples=100, deadline=None)
 @given(tables(8, 4))
 def test_the_label_alone_is_parted_as_well_as_possible(counts: np.ndarray) -> None:
     """γ = 0 is the classical case: a cut of the order by p_y is the best of all partitions."""
@@ -126,7 +123,6 @@ def test_many_angles_come_close_to_the_best_partition() -> None:
     assert few > 0.95
 
 
-@settings(max_examples=50, deadline=None)
 @given(tables(5, 12), st.sampled_from([0.0, 0.5, 0.9]), st.sampled_from(METRICS))
 def test_many_labels_and_groups(counts: np.ndarray, gamma: float, metric: str) -> None:
     criterion = Criterion(gamma, metric, (4,), 3)  # type: ignore[arg-type]
@@ -160,7 +156,6 @@ def test_main_axis_of_three_groups() -> None:
     assert_array_equal(shares[1], positions[1])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 4 * INSERTION_ONLY), st.integers(0, 2**32 - 1), st.sampled_from([2, 40, 10**6]))
 def test_orderings_are_sorted_whatever_their_length(n_codes: int, seed: int, largest: int) -> None:
     """A cut by label alone must separate the labels perfectly where they can be, with many ties or none."""

@@ -22,7 +22,7 @@ def main():
         window = Window(served.entrance, width=900)
         try:
             window.click("#example")
-            window.wait("state.counts")
+            window.wait("state.found")
             window.go("explore")
             window.click("#start")
             window.wait("state.running === null && orders.aware", patience=120)

@@ -37,14 +37,39 @@ def test_a_messy_table_is_read_and_its_roles_are_guessed(server, project):
     assert state["name"] == "people.csv"
     assert state["table"]["columns"][1] == "Sex"
     assert state["roles"] == {"label": ["hired"], "sensitive": ["Sex"], "drop": ["id"]}
-    assert set(state["counts"]["groups"]) == {"m", "w", SCRIPT}
-    assert state["counts"]["left_out"] == ["16 records: group missing"]
-    assert sum(state["counts"]["labels"]["hired"].values()) == state["counts"]["records"] == 1484
+    found = state["found"]
+    assert found["ready"]
+    assert set(found["groups"]) == {"m", "w", SCRIPT}
+    assert "left out: 16 records (group missing)" in [finding["text"] for finding in found["findings"]]
+    assert sum(found["labels"]["hired"].values()) == found["records"] == 1484
+    assert 0 < found["least_bound"] < 1
+    assert [row["cells"] for row in found["plans"]] == [2, 4, 8, 16, 32]
+    assert set(found["certification"]) == {"m", "w", SCRIPT}
+
+
+def test_what_check_finds_is_shown_and_a_column_can_be_left_out(server):
+    own = own_project(server.client)
+    lines = ["day;sex;x;granted"]
+    lines += [f"2024-01-{1 + i % 28:02};{'fm'[i % 2]};{i % 13};{'ny'[i % 7 < 3]}" for i in range(600)]
+    state = server.client.put(f"{own}/table?name=days.csv", content="\n".join(lines).encode()).json()
+    (error,) = (finding for finding in state["found"]["findings"] if finding["severity"] == "error")
+    assert (error["column"], state["found"]["ready"]) == ("day", False)
+    roles = {**state["roles"], "drop": ["day"]}
+    assert server.client.post(f"{own}/roles", json=roles).json()["found"]["ready"]
+
+
+def test_a_table_without_a_likely_label_is_opened_and_its_user_asked(server):
+    own = own_project(server.client)
+    content = "\n".join(["a,b", *(f"{i},{i * i}" for i in range(200))]).encode()
+    state = server.client.put(f"{own}/table?name=squares.csv", content=content).json()
+    assert "Which column" in state["problem"]
+    assert state["roles"]["label"] == []
+    assert state["table"]["records"] == 200
 
 
 def test_roles_are_corrected_and_wrong_ones_refused_in_words(server, project):
     roles = {"label": ["hired"], "sensitive": [f"note {SCRIPT}"], "drop": ["id"]}
-    assert server.client.post(f"{project}/roles", json=roles).json()["counts"]["groups"]["a"] > 0
+    assert server.client.post(f"{project}/roles", json=roles).json()["found"]["groups"]["a"] > 0
     for wrong, words in (
         ({"label": ["absent"]}, "absent"),
         ({"sensitive": []}, "Choose a label"),
@@ -70,7 +95,7 @@ def test_a_malformed_file_is_an_error_in_words(server, content):
 def test_a_malformed_file_leaves_the_table_that_is_open(server, project):
     assert server.client.put(f"{project}/table?name=broken.parquet", content=b"PAR1 nonsense PAR1").status_code == 400
     again = TestClient(make_app(Studio(server.folder), TOKEN, PORT), base_url=ADDRESS, cookies=server.client.cookies)
-    assert again.get(f"{project}/state").json()["counts"]["records"] == 1484
+    assert again.get(f"{project}/state").json()["found"]["records"] == 1484
     assert server.client.put(f"{project}/table?name=b.csv", content=messy_csv(300)).status_code == 200
     assert len(list((server.folder / project.rpartition("/")[2]).glob("table-*"))) == 1
 
@@ -182,18 +207,43 @@ def test_the_certificate_is_the_one_that_fit_gives_and_the_look_is_counted(
     assert client.get(f"{project}/explain?number=issued&record=2").status_code == 200
 
 
-def test_another_look_has_to_be_confirmed_and_is_counted(server, project):
+def test_another_look_has_to_be_confirmed_is_counted_and_is_worth_less(server, project):
     client = server.client
-    assert client.post(f"{project}/issue", json={"target": 0.35, "family": "aware"}).status_code == 200
-    wait(server, project)
-    refused = client.post(f"{project}/issue", json={"target": 0.3, "family": "aware"})
-    assert "another look" in refused.json()["error"]
-    assert client.post(f"{project}/issue", json={"target": 0.3, "family": "aware", "again": True}).status_code == 200
-    wait(server, project)
-    first, second = client.get(f"{project}/state").json()["issued"]
+
+    def issue(own, **asked):
+        assert client.post(f"{own}/issue", json={"family": "aware", **asked}).status_code == 200
+        return wait(server, own), client.get(f"{own}/state").json()
+
+    _, state = issue(project, target=0.35)
+    assert state["again"] == pytest.approx(0.9)
+    refused, state = issue(project, target=0.3)
+    assert refused["kind"] == "failed"
+    assert "were looked at before" in refused["text"]
+    assert len(state["issued"]) == 1
+    _, state = issue(project, target=0.3, again=True)
+    first, second = state["issued"]
     assert (first["look"], second["look"]) == (1, 2)
-    assert first["next"] == pytest.approx(0.9)
-    assert second["joint"] == pytest.approx(0.9)
+    assert state["again"] == pytest.approx(0.85)
+    assert "90 % confidence" in second["words"]
+    assert "--confidence 0.9" in second["command"]
+    checks = client.get(f"{project}/check").json()
+    assert checks["outcome"] == "PASS"
+    assert "90 % confidence" in next(check["message"] for check in checks["checks"] if check["name"] == "confidence")
+    # The same records in another project: its user did not know, and is told before anything is looked at.
+    other = own_project(client)
+    client.put(f"{other}/table?name=copy.csv", content=messy_csv())
+    refused, state = issue(other, target=0.25)
+    assert "in another" in refused["text"]
+    assert (state["issued"], state["again"]) == ([], pytest.approx(0.85))
+    _, state = issue(other, target=0.25, again=True)
+    assert state["issued"][0]["look"] == 3
+
+
+def test_a_table_can_be_explored_after_its_certificate(server, project):
+    server.client.post(f"{project}/issue", json={"target": 0.35, "family": "aware"})
+    wait(server, project)
+    server.client.post(f"{project}/explore")
+    assert wait(server, project)["kind"] == "finished"
 
 
 def test_a_certificate_is_checked_on_fresh_records_and_over_time(server, project):
@@ -275,7 +325,7 @@ def test_after_a_restart_projects_are_opened_again_and_the_old_token_is_refused_
         client.get("/?token=another token")
         state = client.get(f"{project}/state").json()
         assert state["choice"] == {"target": 0.2, "family": "aware"}
-        assert state["counts"]["records"] == 1484
+        assert state["found"]["records"] == 1484
         assert [other["id"] for other in state["earlier"]] == [project.rpartition("/")[2]]
         lost = client.get("/projects/0123456789abcdef/state")
         assert lost.status_code == 404

@@ -58,7 +58,7 @@ def test_the_journey_from_a_file_to_a_checked_certificate(windows, messy, tmp_pa
         window.click("#example")
     else:
         window.upload("#file", messy)
-    window.wait("state.counts")
+    window.wait("state.found")
     looks_right(window)
     window.go("plan", "document.querySelectorAll('#plan-table tbody tr').length >= 4")
     looks_right(window)
@@ -79,7 +79,7 @@ def test_the_journey_from_a_file_to_a_checked_certificate(windows, messy, tmp_pa
     window.go("issue", "document.querySelector('#command').textContent.includes('--target 0.25')")
     looks_right(window)
     window.click("#certify")
-    window.wait("state.running === null && document.querySelector('#result .bound')")
+    window.wait("state.running === null && document.querySelector('#result .result')")
     assert "95 %" in window.text("#result")
     looks_right(window)
     window.go("check", "document.querySelectorAll('#checks .good').length >= 6")
@@ -89,7 +89,7 @@ def test_the_journey_from_a_file_to_a_checked_certificate(windows, messy, tmp_pa
         window.upload("#fresh", fresh)
         window.wait("document.querySelectorAll('#fresh-checks li').length > 6")
         window.upload("#period-file", fresh)
-        window.wait("document.querySelector('#history').contentDocument?.querySelector('#chart-course') != null")
+        window.wait("document.querySelector('#history').contentDocument?.querySelector('#chart-course1') != null")
     looks_right(window)
     assert window.text("#problem") == ""
     assert window.browser.complaints() == []
@@ -100,7 +100,7 @@ def test_every_step_works_by_keyboard_alone(windows, messy):
     window = windows()
     window.tab_to("#file")  # a file is chosen in a dialogue of the browser
     window.upload("#file", messy)
-    window.wait("state.counts")
+    window.wait("state.found")
     window.tab_to("#opened .actions a")
     window.press("Enter")
     window.wait("location.hash === '#plan' && !document.querySelector('#plan').hidden")
@@ -123,24 +123,24 @@ def test_every_step_works_by_keyboard_alone(windows, messy):
 def test_two_windows_have_a_project_each(windows, messy):
     one, other = windows(), windows()
     one.upload("#file", messy)
-    one.wait("state.counts")
+    one.wait("state.found")
     other.click("#example")
-    other.wait("state.counts")
+    other.wait("state.found")
     for window in (one, other):
         window.go("explore")
         window.click("#start")
     for window in (one, other):
         window.wait("state.running === null && orders.aware", patience=90)
     assert one.run("location.pathname") != other.run("location.pathname")
-    assert one.run("state.counts.records") == 1484
-    assert other.run("state.counts.records") == 48_842
+    assert one.run("state.found.records") == 1484
+    assert other.run("state.found.records") == 48_842
     assert one.run("points.length") != other.run("points.length")
 
 
 def test_a_reload_in_the_middle_of_a_search_loses_nothing(windows, messy):
     window = windows()
     window.upload("#file", messy)
-    window.wait("state.counts")
+    window.wait("state.found")
     window.go("explore")
     window.click("#start")
     window.wait("points.length > 0")
@@ -160,7 +160,7 @@ def test_a_search_is_cancelled_and_begun_again(windows, messy, monkeypatch):
 
     window = windows()
     window.upload("#file", messy)
-    window.wait("state.counts")
+    window.wait("state.found")
     window.go("explore")
     with monkeypatch.context() as patched:
         patched.setattr(Project, "explore", slow)
@@ -189,7 +189,7 @@ def test_a_malformed_file_and_one_that_is_too_large_are_refused_in_words(windows
 def test_a_stopped_server_is_explained_and_its_projects_are_there_after_a_restart(windows, served, messy):
     window = windows()
     window.upload("#file", messy)
-    window.wait("state.counts")
+    window.wait("state.found")
     served.close()
     window.click("#example")
     window.wait("document.querySelector('#problem').textContent.includes('certifare studio')")
@@ -198,7 +198,7 @@ def test_a_stopped_server_is_explained_and_its_projects_are_there_after_a_restar
         other = Window(again.entrance)
         other.wait("document.querySelectorAll('#earlier a').length === 1")
         other.click("#earlier a")
-        other.wait("state.counts && state.counts.records === 1484")
+        other.wait("state.found && state.found.records === 1484")
         other.close()
     finally:
         again.close()

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare.errors import CertifareError, FileError, TableError
@@ -249,7 +249,6 @@ def test_batches_add_up_to_the_whole_file(tmp_path, monkeypatch):
     ]
 
 
-@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.text(st.characters(codec="utf-8", exclude_characters='\r\n\0"'), max_size=8)),

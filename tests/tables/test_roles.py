@@ -114,7 +114,7 @@ def test_roles_that_contradict_themselves_are_refused(keywords, error):
         ({"weight": "age>3"}, RoleError, "weight must be a column"),
         ({"sensitive": "age", "categorical": "age"}, RoleError, "'age' is the sensitive"),
         ({"sensitive": "age", "feature": "age"}, RoleError, "'age' is named as both sensitive and feature"),
-        ({"continuous": "height"}, MissingColumnError, "'height' .--continuous"),
+        ({"continuous": "height"}, MissingColumnError, "'height' .continuous"),
         ({"features": ["height"]}, MissingColumnError, "'height' .--feature"),
         ({"drop": "*"}, TableError, "No feature is left"),
     ],

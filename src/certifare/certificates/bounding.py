@@ -88,7 +88,7 @@ class Evidence:
         )
 
     def check(self, method: str) -> None:
-        """Refuse parts that the method has no use for, or lacks."""
+        """Refuse evidence that the method does not use; raise if evidence that it needs is missing."""
         if self.sequence is not None and method != "exact":
             raise ArgumentError(f"method={method!r}: a sequence is tested by the exact method.")
         if method == "calibrated" and (isinstance(self.witness, CellCounts) or self.witness):
@@ -133,7 +133,7 @@ class Evidence:
         return replace(self, base_counts=base, sum_counts=sums, budget=check_budget(self.budget or PAPER_BUDGET))
 
     def _alike(self, sample: CellCounts, name: str, claim: Claim, strata: Sequence[str | None]) -> CellCounts:
-        """Return another sample by the groups and labels of the counts; refuse one of another population."""
+        """Return another sample with groups and labels in the order of the counts; refuse one of another population."""
         _same_cells(self.counts, sample, name)
         alike = sample.like(self.counts)
         replace(claim, min_group_size=1).check(alike)
@@ -162,7 +162,7 @@ def compute_figures(evidence: Evidence, claim: Claim) -> Figures:
 def check_figures(evidence: Evidence, claim: Claim, stated: Figures) -> None:
     """Refuse stated figures that do not follow from evidence that was fitted to the claim.
 
-    Those by Monte Carlo are checked with a random seed of the verifier's own: nobody can state what it happens to give.
+    Those by Monte Carlo are checked with a random seed of the verifier's own: a producer cannot know what it gives.
     """
     computed = (
         _check_calibrated(evidence, claim, stated) if claim.method == "calibrated" else compute_figures(evidence, claim)
@@ -323,7 +323,7 @@ def _lemmas_pair(budget: Sequence[float], tables: Sequence[NDArray[np.int64]], e
 
 
 def _target_pair(target: float, labels: int, tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
-    """Return what a sequence says of one pair: the target, or all of it in one label where that bounds a mean."""
+    """Return the bound of one pair by a sequence: the target; for a mean over labels, all of it in one label."""
     return min(1.0, at_least(labels * written(target)))
 
 

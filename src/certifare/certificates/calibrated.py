@@ -102,7 +102,7 @@ def understates(bound: float, gaps: ArrayLike, epsilon: float, seed: int) -> boo
 
     - ``bound``: T* as stated.
     - ``gaps``: (cells, groups)
-    - ``seed``: of the tables drawn to check it: choose one that whoever stated the bound cannot know.
+    - ``seed``: of the tables drawn to check it: choose one that the producer of the bound cannot know.
 
     Examples
     --------
@@ -149,13 +149,13 @@ class CalibratedLimits:
         return cls(bound, lower, tuple(min(bound, _order_statistic(np.sort(p), epsilon, True)) for p in pairs))
 
     def unsupported(self, gaps: ArrayLike, epsilon: float, seed: int) -> str | None:
-        """Return which of these limits, as somebody stated them, does not follow from a plan; None if all do.
+        """Return the first of these stated limits that does not follow from a plan; None if all do.
 
         A limit is refused if it is better than the plan allows by more than Monte Carlo error, and if it is much worse.
         A lower limit of 0 says nothing, and follows from every plan.
 
         - ``gaps``: (cells, groups)
-        - ``seed``: of the tables drawn to check it: choose one that whoever stated the limits cannot know.
+        - ``seed``: of the tables drawn to check it: choose one that the producer of the limits cannot know.
         """
         table = check_gaps(gaps)
         _check_level(epsilon)
@@ -180,7 +180,7 @@ class CalibratedLimits:
 
 
 def check_gaps(gaps: ArrayLike) -> Gaps:
-    """Return gaps as an array; refuse what is no plan.
+    """Return the gaps of a plan as an array; refuse gaps that no plan has.
 
     - ``gaps``: (cells, groups)
     """
@@ -267,7 +267,7 @@ def _limit(gaps: ArrayLike, epsilon: float, rule: ArrayLike | None, draws: int, 
 
 
 def _check_level(epsilon: float) -> None:
-    """Refuse a level that Monte Carlo error cannot be a part of."""
+    """Refuse an ε that is too small to hold the Monte Carlo error."""
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise ArgumentError(
             f"Bounds of calibrated cells are computed for ε from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}, not "
@@ -371,7 +371,7 @@ def _order_statistic(sample: NDArray[np.float64], epsilon: float, upper: bool) -
 
 
 def _follows(table: Gaps, sample: NDArray[np.float64] | None, stated: float, epsilon: float, *, upper: bool) -> bool:
-    """Return whether somebody's limit follows from the plan, by sorted distances of one's own or by the integral."""
+    """Return whether a stated limit follows from the plan, by our own simulated distances or by the integral."""
     if sample is None:
         if _beyond_two(table, stated, epsilon, upper=upper):
             return False
@@ -387,7 +387,7 @@ def _follows(table: Gaps, sample: NDArray[np.float64] | None, stated: float, eps
 
 
 def _beyond(sample: NDArray[np.float64], stated: float, epsilon: float, *, upper: bool) -> bool:
-    """Return whether more than a share ε of all distances lies beyond a limit, for all that sorted ones show."""
+    """Return whether more than a share ε of all distances may be beyond a limit, given simulated ones."""
     n = len(sample)
     if upper:
         outside = n - int(np.searchsorted(sample, stated + _LAST_DIGITS, side="right"))
@@ -405,13 +405,13 @@ def _beyond_two(table: Gaps, stated: float, epsilon: float, *, upper: bool) -> b
 
 
 def _work(table: Gaps) -> int:
-    """Return how much work one draw is: a number of cells and groups, and an eighth of it for each difference."""
+    """Return the cost of one draw: a number of cells and groups, and an eighth of it for each difference."""
     k, groups = table.shape
     return int(k * (groups + math.comb(groups, 2) // 8))
 
 
 def _bounds_pairs(table: Gaps) -> bool:
-    """Return whether pairs of groups have bounds of their own."""
+    """Return whether each pair of groups has its own bound."""
     return len(table) > 1 and 1 < math.comb(table.shape[1], 2) <= MOST_PAIRS
 
 
@@ -435,7 +435,7 @@ def _simulate(table: Gaps, draws: int, seed: int, measure: _Measure) -> NDArray[
 
 
 def _shares(table: Gaps, draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw the shares of all groups and cells, some times."""
+    """Draw the shares of all groups and cells repeatedly."""
     k, groups = table.shape
     shares = np.empty((groups, k, draws))
     for g in range(groups):

@@ -182,7 +182,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
 
     @cached_property
     def claim(self) -> Claim:
-        """What was asked for; the method, which may be unknown to this version, is checked by :meth:`verify`."""
+        """The claim. :meth:`verify` checks the method, which this version may not know."""
         return Claim(
             metric=self.metric,
             confidence=self.confidence,
@@ -194,7 +194,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
 
     @property
     def evidence(self) -> Evidence:
-        """What the figures are computed from."""
+        """The counts and samples that the figures are computed from."""
         return Evidence(
             self.counts, self.sequence, self.tail, self.witnesses, self.base_counts, self.sum_counts, self.budget
         )
@@ -206,7 +206,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
 
     @property
     def silences(self) -> tuple[str, ...]:
-        """What a certificate of this kind must assume, or say that it does not claim, and this one leaves out."""
+        """Sentences on assumptions, and on what is not claimed, that this certificate should state and leaves out."""
         several = (FIXED_LOOKS,) if self.look is not None and self.look > 1 else ()
         required = (*assumed(self.method), *self.evidence.assumptions(self.method), *several)
         # A certificate that is void says so in the place of the first assumption.
@@ -248,12 +248,16 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
 
     @cached_property
     def intersection(self) -> float | None:
-        """T* between intersections of the attributes, by itself; None unless each is claimed and records suffice.
+        """T* between any two intersections of the attributes, by itself; None if records do not suffice.
+
+        Every combination of values must have records: nothing is known about one that was never seen.
 
         An encoder that was chosen from a sequence by these records has a share of ε here: its tests were of another
         claim.
         """
         if not self.claim.each or self.pools or self.method not in ("exact", "mcdiarmid"):
+            return None
+        if len(self.counts.groups) < math.prod(len(groups) for _, groups in self.claim.divided(self.counts.groups)):
             return None
         claim = replace(self.claim, method=self.method, each=(), min_group_size=SMALLEST_INTERSECTION)
         evidence = Evidence(self.counts, tail=self.tail)
@@ -276,12 +280,12 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
 
     @property
     def counted_look(self) -> Look | None:
-        """The look that it is; None if looks were not counted."""
+        """The look at the certification records that it rests on; None if looks were not counted."""
         return None if self.look is None else Look(number=self.look, spent=self.spent, planned=self.planned_looks)
 
     @property
     def several_looks(self) -> bool:
-        """Whether there is more to say than that these records were looked at once."""
+        """Whether several looks at these records were made or planned."""
         return self.look is not None and (self.look > 1 or self.planned_looks is not None)
 
     @property
@@ -298,7 +302,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
         return NOT_COUNTED if self.counted_look is None else self.counted_look.words(self.confidence)
 
     def at_look(self, look: Look | None) -> Certificate:
-        """Return the certificate with the look that it is."""
+        """Return the certificate with the look that it rests on."""
         if look is None:
             return self
         assumptions = (*self.assumptions, *((FIXED_LOOKS,) if look.number > 1 else ()))
@@ -347,7 +351,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
         return self
 
     def _check_draw(self) -> None:
-        """Refuse a draw by weights or clusters, or its seed, if what is said of it contradicts itself."""
+        """Refuse statements about a draw by weights or clusters, or its seed, that contradict each other."""
         check_draw(
             self.population,
             self.exclusions,

@@ -1,4 +1,4 @@
-"""What chance alone does to a measured distance, and how many records would confirm a bound.
+"""How large a measured distance is by chance alone, and how many records would confirm a bound.
 
 The distance between groups in a sample lies above the true one, because every cell differs a little by chance. If the
 groups are alike, that is all there is: about 0.4·√(k(1/n_0 + 1/n_1)) for k equal cells. Both figures here are

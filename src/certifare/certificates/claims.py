@@ -56,7 +56,7 @@ class Metric:
 
     @property
     def labelled(self) -> bool:
-        """Whether it looks at labels, and so is about records that have one."""
+        """Whether the metric is about records with a label."""
         return self.strata != "all"
 
 
@@ -163,7 +163,7 @@ def metric_of(name: str) -> Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What is asked of a certificate.
+    """What a certificate claims: metric, confidence, method, and whom it is about.
 
     Attributes
     ----------
@@ -399,7 +399,7 @@ class Claim:
         return strata
 
     def check_left_out(self, counts: CellCounts) -> None:
-        """Refuse a value of the given column that is left out though it has as many records as one that is not."""
+        """Refuse counts that leave out a value of the given column with as many records as one that they keep."""
         least = min(self.smallest(counts, label) for label in self.strata(counts))
         for value in self.left_out:
             if self.smallest(counts, value) >= least:

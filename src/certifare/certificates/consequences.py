@@ -94,9 +94,9 @@ def target_for_ratio(ratio: float, rate: float) -> float:
     0.06
     """
     if not 0.0 < ratio < 1.0:
-        raise ArgumentError(f"min_ratio={ratio}: give a ratio between 0 and 1, such as 0.8.")
+        raise ArgumentError(f"--min-ratio {ratio:g}: give a ratio between 0 and 1, such as 0.8.")
     if not 0.0 < rate <= 1.0:
-        raise ArgumentError(f"min_rate={rate}: give a selection rate in (0, 1], such as 0.3.")
+        raise ArgumentError(f"--min-rate {rate:g}: give a selection rate in (0, 1], such as 0.3.")
     return -at_least(-written(rate) * (1 - written(ratio)))
 
 
@@ -149,7 +149,7 @@ class Consequences:
 
         The four-fifths rule requires 0.8. It compares rates of whole groups, and so follows from demographic parity
         only. With a metric that conditions on labels, name the ``label``: rate and ratio are then those among its
-        records.
+        records. If each of several attributes is claimed, both are those of the groups of one attribute.
 
         >>> from certifare import CellCounts, certify_counts
         >>> c = certify_counts(CellCounts([[5000, 5050], [5000, 4950]], groups=["f", "m"]))
@@ -237,15 +237,18 @@ class Consequences:
     def cases(self, consequence: str) -> tuple[tuple[str | None, str], ...]:
         """Return the labels for which a consequence has a separate bound, each with a description of its records.
 
-        (None, "") means whole groups. If all labels share T*, the first one represents them.
+        (None, "") means whole groups. If all labels share T*, the first one represents them. Of several attributes,
+        each has a highest rate of its own.
         """
         basis = self._basis(consequence)
         strata = self.claim.strata(self.counts)
+        each = "the groups of any one attribute" if self.claim.each else ""
         if basis is Basis.GROUPS:
-            return ((None, ""),)
+            return ((None, each and f"among {each}"),)
+        each = each and f" and {each}"
         if basis is Basis.LABEL and len(strata) > 1:
-            return ((strata[0], f"among the records of any one {self._stratum}"),)
-        return tuple((label, f"among the records {self.claim.records_of(label)}") for label in strata)
+            return ((strata[0], f"among the records of any one {self._stratum}{each}"),)
+        return tuple((label, f"among the records {self.claim.records_of(label)}{each}") for label in strata)
 
     def what_follows(self) -> tuple[str, ...]:
         """Return the consequences of the bound in sentences, in the form that is proved for the metric."""

@@ -68,7 +68,7 @@ def certify_counts(
         closed form and is looser. Not for ``method="calibrated"``.
     base_counts, sum_counts : CellCounts, optional
         For ``method="lemmas"``: the samples for base rates and for the sum, from the same population. ``counts`` serve
-        the cells, and base rates as well where there are no ``base_counts``.
+        the cells, and base rates as well if ``base_counts`` are not given.
     budget : three floats, optional
         For ``method="lemmas"``: shares of ε for base rates, cells and sum.
     min_group_size : int

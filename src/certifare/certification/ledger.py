@@ -368,12 +368,13 @@ class Ledger:
         if left is not None and (planned is None or look.joint(share) >= confidence):
             return left
         times = "once" if look.number == 2 else f"{look.number - 1} times"
-        lower = confidence - spent
+        lower = round(confidence - spent, 9)
         less = f" Or ask for less: --confidence {lower:.4g} leaves this look {percent(confidence)}."
         raise LooksError(
             f"{percent(confidence)} confidence cannot be reached on these certification records, or some of them: they "
             f"were looked at {times} before, which spent ε = {spent:g}. Use new records. If you want several looks at "
-            f"the same records, plan them from the first run on (--looks {look.number}).{less if lower > 0.5 else ''}"
+            f"the same records, plan them from the first run on (--looks {look.number}).{less if lower > 0.5 else ''}",
+            lower if lower > 0.5 else None,
         )
 
     def count(

@@ -154,7 +154,7 @@ class Finding:
 
     @property
     def words(self) -> str:
-        """Say in a sentence how the measured distance is to be read beside the target."""
+        """Compare the measured distance with the target, in a sentence."""
         measured = f"{self.estimate:.4f} in these records, of which chance alone gives about {self.by_chance:.4f}"
         if self.outcome != "NOT REFUTED" or self.bound <= self.target:
             return f"The distance is {measured}."

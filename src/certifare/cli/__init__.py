@@ -26,6 +26,7 @@ from certifare.cli.sql import sql
 from certifare.cli.studio import studio
 from certifare.cli.sweep import sweep
 from certifare.cli.verify import verify
+from certifare.foundation.version import __version__
 
 app = typer.Typer(
     name="certifare",
@@ -45,8 +46,6 @@ app.add_typer(key.app, name="key")
 
 def _version(value: bool) -> None:
     if value:
-        from certifare.foundation.version import __version__
-
         print(f"certifare {__version__}")
         raise typer.Exit
 

@@ -27,12 +27,10 @@ def second_file(path: Path | None, key: str | None) -> dict[str, Any]:
     return {"sensitive_file": str(path.absolute()), "on": key}
 
 
-def cuts_of(text: str | None, quantiles: int | None = None) -> tuple[float, ...] | None:
+def cuts_of(text: str | None) -> tuple[float, ...] | None:
     """Where the label is cut, from the option; None if it is not."""
     if text is None:
         return None
-    if quantiles is not None:
-        raise ArgumentError("Give either --label-cuts or --label-quantiles, not both.")
     try:
         return tuple(float(cut) for cut in text.split(","))
     except ValueError:

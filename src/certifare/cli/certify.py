@@ -46,6 +46,7 @@ from certifare.cli.sources import (
 )
 from certifare.cli.terminal import emit, err, out, printable, show_left_out, show_notes
 from certifare.cli.terms_options import TermsOptions
+from certifare.errors import ArgumentError, CountsError, LooksError
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
@@ -211,7 +212,6 @@ class _Place:
 
 def _find(encoder: Path | None, data: list[Path], column: str | None, database: DatabaseOptions) -> _Place:
     """Find the encoder and the records; refuse records in two places or in none."""
-    from certifare.errors import ArgumentError
     from certifare.tables.files import DataFile
 
     if column is not None:
@@ -228,8 +228,6 @@ def _find(encoder: Path | None, data: list[Path], column: str | None, database: 
 
 def _check_labels(claim: Claim, label_cuts: str | None) -> None:
     """Refuse options on labels that the metric does not look at."""
-    from certifare.errors import ArgumentError
-
     if claim.positive is not None and claim.metric != "equal_opportunity":
         raise ArgumentError(f"--positive would be ignored with --metric {claim.metric}: it is for equal_opportunity.")
     if label_cuts is not None and not claim.labelled:
@@ -366,7 +364,6 @@ def _certify_counts(asked: _Asked, place: _Place) -> _Certified:
     from certifare.document import digest
     from certifare.document.counts_files import pool
     from certifare.encoders.records import check_cells
-    from certifare.errors import CountsError
 
     known = place.known
     loaded = load_counts(place.counts)
@@ -393,8 +390,6 @@ def _certify_counts(asked: _Asked, place: _Place) -> _Certified:
 
 def _check_columns(roles: RoleOptions, counted: Reading) -> None:
     """Refuse columns that counts are not about."""
-    from certifare.errors import ArgumentError
-
     if roles.groups and roles.groups != counted.sensitive:
         raise ArgumentError(f"The counts are by {', '.join(counted.sensitive)}, not by {', '.join(roles.groups)}.")
     if roles.given is not None and roles.given != counted.given:
@@ -426,7 +421,6 @@ def _at_look(ledger: Ledger, certified: _Certified, looks: int | None) -> Certif
     """Count a look before anyone sees what it found, and say so in the certificate."""
     from certifare.certification.ledger import statement_of
     from certifare.document import digest
-    from certifare.errors import LooksError
 
     certificate = certified.certificate
     if certified.traces is None:

@@ -56,7 +56,6 @@ def check(
         label=listed(label),
         sensitive=listed(sensitive),
         target=target,
-        label_quantiles=search.label_quantiles,
         **search.table(),
         **csv.reading(),
         **search.claim(),

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.options import COLUMNS, READING
+from certifare.errors import ArgumentError, TableError
+from certifare.foundation.storage import atomic_file
 
 if TYPE_CHECKING:
     from certifare.encoders import FairTreeEncoder
@@ -55,8 +57,6 @@ class CertifiedColumn:
     @property
     def cuts(self) -> Sequence[float] | None:
         """Where the column is cut."""
-        from certifare.errors import ArgumentError
-
         if self.cuts_text is None:
             return None
         try:
@@ -69,7 +69,6 @@ class CertifiedColumn:
         from certifare.encoders.existing import MOST_VALUES, encoder_of
         from certifare.encoders.sql import identifier, quoted_table, table_parts
         from certifare.engines.sql.warehouse import connect
-        from certifare.errors import TableError
         from certifare.tables.roles import absent
 
         column = self.name
@@ -114,7 +113,6 @@ def write_column(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
 
     from certifare.document import digest
     from certifare.encoders.format import format_json
-    from certifare.foundation.storage import atomic_file
 
     content = (format_json(msgspec.to_builtins(encoder.to_document())) + "\n").encode("utf-8")
     if path is not None:

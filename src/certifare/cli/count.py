@@ -16,6 +16,7 @@ from certifare.cli.progress_bars import progress
 from certifare.cli.record_options import DatabaseOptions, RoleOptions
 from certifare.cli.sources import Certified, checksum_salt, count_database, read_source
 from certifare.cli.terminal import emit, out, printable, show_left_out, show_notes
+from certifare.errors import ArgumentError
 from certifare.foundation.formatting import amount
 
 if TYPE_CHECKING:
@@ -82,8 +83,6 @@ def count(
 
 def _reading(known: Certified, roles: RoleOptions, max_weight: float | None, csv: CsvFormat) -> Reading:
     """Return how records are read; a label only if it was named, or the certificate is about labels."""
-    from certifare.errors import ArgumentError
-
     claim = None if known.document is None else known.document.certificate.claim
     certified_label = claim is not None and claim.labelled and claim.given is None
     if roles.named_label is not None and (roles.given or known.reading.given):

@@ -17,6 +17,7 @@ from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, out
+from certifare.foundation.storage import open_regular
 from certifare.foundation.version import VERIFY_PAGE
 
 #: The bound that the demonstration asks for, and that of its audit kit.
@@ -107,8 +108,6 @@ def _kit(context: typer.Context, output: Path, target: float, seed: int, as_json
 
 def _made_here(folder: Path) -> bool:
     """Whether a folder is the bundle of a former demonstration, which may be replaced unasked."""
-    from certifare.foundation.storage import open_regular
-
     try:
         with open_regular(folder / "private" / "run.json") as file:
             command = json.loads(file.read(1 << 24))["command"]

@@ -18,7 +18,9 @@ from certifare.cli.progress_bars import progress
 from certifare.cli.sources import Certified
 from certifare.cli.terminal import emit, err, out
 from certifare.cli.writer import open_writer
+from certifare.errors import ArgumentError, FileError
 from certifare.foundation.formatting import amount
+from certifare.foundation.storage import atomic_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -81,7 +83,6 @@ def encode(
     """
     from certifare.encoders import load_encoder
     from certifare.encoders.records import csv_format
-    from certifare.foundation.storage import atomic_file
     from certifare.tables.stores import store_address, store_file
 
     address = store_address(output)
@@ -119,8 +120,6 @@ def encode(
 
 def _check(form: str, output: Path, replace: bool) -> None:
     """Refuse an output that cannot be written, or exists."""
-    from certifare.errors import ArgumentError, FileError
-
     if form not in FORMS:
         raise ArgumentError(f"--as {form}: choose representatives, cells, onehot or score.")
     if output.suffix.lower() not in (".csv", ".parquet"):

@@ -14,6 +14,7 @@ from certifare.cli.option_classes import with_options
 from certifare.cli.options import Json
 from certifare.cli.sources import Certified
 from certifare.cli.terminal import emit, out
+from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,8 +70,6 @@ class _Wanted:
     @classmethod
     def of(cls, text: str) -> _Wanted:
         """Read the argument."""
-        from certifare.errors import ArgumentError
-
         column, equals, value = text.partition("=")
         if equals and column:
             return cls(text, None, column, value)
@@ -93,7 +92,6 @@ def _find(
     import pyarrow as pa
 
     from certifare.encoders.records import open_records
-    from certifare.errors import ArgumentError
     from certifare.tables.roles import absent
 
     column = wanted.column

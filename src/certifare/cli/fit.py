@@ -20,6 +20,7 @@ from certifare.cli.running import REFUSED
 from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit
 from certifare.cli.terms_options import TermsOptions
+from certifare.errors import ArgumentError
 
 
 @with_options
@@ -76,7 +77,6 @@ def fit(
     of it.
     """
     from certifare.bundle import check_output, produce
-    from certifare.errors import ArgumentError
     from certifare.frontier.large import is_large
 
     terms = stated.terms()
@@ -95,7 +95,6 @@ def fit(
             table,
             label=tuple(label),
             sensitive=tuple(sensitive),
-            label_quantiles=search.label_quantiles,
             target=target,
             min_ratio=min_ratio,
             min_rate=min_rate,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from certifare.errors import FileError, MissingColumnError
+from certifare.foundation.storage import open_regular
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -81,9 +84,6 @@ def read_frontier(path: Path) -> list[dict[str, Any]]:
     import csv
     import io
 
-    from certifare.errors import FileError, MissingColumnError
-    from certifare.foundation.storage import open_regular
-
     with open_regular(path) as file:
         content = file.read(MAX_FRONTIER_BYTES + 1)
     if len(content) > MAX_FRONTIER_BYTES:
@@ -109,7 +109,6 @@ def read_frontier(path: Path) -> list[dict[str, Any]]:
 
 
 def _number(text: str | None, within: tuple[float, float], where: str) -> float | None:
-    from certifare.errors import FileError
 
     try:
         number = float(text) if text else None

@@ -68,7 +68,7 @@ _SEARCH = _when(
     always="output as_json label sensitive categorical drop feature seed kind max_cells split metric confidence "
     "utility min_group_size looks pool_groups label_cuts ledger each given",
     sensitive_file="on",
-    memory="label_quantiles sensitive_file weight cluster continuous unknown_groups",
+    memory="sensitive_file weight cluster unknown_groups",
     csv=_CSV,
     cluster="population",
     equal_opportunity="positive",
@@ -78,12 +78,11 @@ _SEARCH = _when(
 
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
-    "studio": _when(always="folder port max_upload browser"),
+    "studio": _when(always="folder port browser"),
     "demo": _when(always="output replace target audit_kit seed as_json", printed="verbose"),
     "plan": _when(
-        always="total size metric target confidence cells as_json",
-        total="share",
-        records="sensitive certify_share",
+        always="stated_records metric target confidence cells as_json",
+        records="sensitive",
         positives="label positive",
         csv=_CSV,
     ),
@@ -161,20 +160,19 @@ _STATED = dict.fromkeys(
 #: What to do instead, by command and where its records are.
 REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("certify", "counts"): {
-        "weight": "Whoever holds the records thins them: certifare count --weight.",
-        "cluster": "Whoever holds the records draws one of each cluster: certifare count --cluster.",
-        "population": "Whoever holds the records says so: certifare count --cluster --population.",
-        "seed": "Whoever holds the records draws: certifare count --seed.",
-        "unknown_groups": "Whoever holds the records says so: certifare count --unknown-groups.",
+        "weight": "The holder of the records thins them: certifare count --weight.",
+        "cluster": "The holder of the records draws one of each cluster: certifare count --cluster.",
+        "population": "The holder of the records says so: certifare count --cluster --population.",
+        "seed": "The holder of the records draws: certifare count --seed.",
+        "unknown_groups": "The holder of the records says so: certifare count --unknown-groups.",
         "cap": "Counts of thinned records are by whole weights.",
-        "label_cuts": "Whoever holds the records counts by the bands of the bundle's certificate.",
+        "label_cuts": "The holder of the records counts by the bands of the bundle's certificate.",
     },
     ("certify", "sql"): {**_DRAWN, "cap": "A database counts all of its records: leave it out, or certify a file."},
     ("count", "sql"): _DRAWN,
     **{(command, "stated"): _STATED for command in ("certify", "count", "encode", "explain")},
     ("fit", "large"): {
-        **dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups"), _MEMORY),
-        "label_quantiles": "Cut the label at fixed numbers: --label-cuts.",
+        **dict.fromkeys(("weight", "cluster", "unknown_groups"), _MEMORY),
         "sensitive_file": "Join the files first, in a database for instance (DuckDB reads and writes Parquet).",
     },
 }

@@ -12,6 +12,7 @@ import typer
 from certifare.cli.help import Command
 from certifare.cli.options import Json
 from certifare.cli.terminal import emit, out
+from certifare.errors import FileError
 
 app = typer.Typer(help="Make and show keys that sign certificates.", no_args_is_help=True)
 
@@ -45,7 +46,6 @@ def new(
 def _passphrase() -> str:
     """Take the passphrase from the environment, or ask for it where a person is there."""
     from certifare.document.keys import PASSPHRASE_VARIABLE
-    from certifare.errors import FileError
 
     given = os.environ.get(PASSPHRASE_VARIABLE)
     if given is not None:

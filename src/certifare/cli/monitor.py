@@ -18,6 +18,8 @@ from certifare.cli.record_options import DatabaseOptions
 from certifare.cli.running import REFUSED
 from certifare.cli.sources import Certified, checksum_salt, count_database, counts_files, load_counts, read_source
 from certifare.cli.terminal import emit, err, out, printable, show_left_out, show_notes
+from certifare.errors import ArgumentError, FileError, GroupError
+from certifare.foundation.storage import atomic_file
 
 if TYPE_CHECKING:
     from certifare.certification.monitoring import Finding, History
@@ -132,8 +134,6 @@ class _Place:
 
     def check(self, period: str | None) -> None:
         """Refuse records in two places, several files of records, and a database's period without a name."""
-        from certifare.errors import ArgumentError
-
         if self.fresh:
             self.database.check(self.records)
         if self.database.sql is not None and period is None:
@@ -144,8 +144,6 @@ class _Place:
 
 def _load(bundle: Path, key: Path | None) -> tuple[Certified, Document]:
     """Read the bundle; refuse one without a certificate, or whose certificate does not say where the groups are."""
-    from certifare.errors import ArgumentError, GroupError
-
     known = Certified.load(bundle, key)
     if known.document is None:
         raise ArgumentError(f"{str(bundle)!r} has no certificate.json beside its encoder: there is nothing to monitor.")
@@ -186,7 +184,6 @@ def _digest_of(counted: CountedRecords) -> str | None:
 
 
 def _write_page(page: Path, course: History, findings: Sequence[Finding]) -> None:
-    from certifare.foundation.storage import atomic_file
     from certifare.report import course_data, render_course
 
     with atomic_file(page) as name:
@@ -198,7 +195,6 @@ def _history(path: Path, known: Certified, options: dict[str, Any], *, new_allow
     from certifare.certification.monitoring import History
     from certifare.document import digest
     from certifare.encoders import load_encoder
-    from certifare.errors import ArgumentError, FileError
 
     assert known.document is not None  # noqa: S101  (checked before)
     certificate = known.document.certificate

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from certifare.cli.help import choose
+from certifare.errors import ArgumentError
 
 #: Panels that the help of a command is laid out in.
 COLUMNS, SEARCH, CLAIM, READING = "Columns", "What to try", "The claim", "Reading and writing"
@@ -24,7 +25,6 @@ def _data_name(name: str | None) -> str | None:
     if name is None:
         return None
     from certifare.document.statement import MAX_NAME
-    from certifare.errors import ArgumentError
 
     if not 1 <= len(name) <= MAX_NAME:
         raise ArgumentError(f"--dataset: give a name of 1 to {MAX_NAME} characters, not of {len(name):,}.")

@@ -15,8 +15,10 @@ from certifare.cli.honoured import of_file, refuse_ignored
 from certifare.cli.option_classes import with_options
 from certifare.cli.options import CLAIM, COLUMNS, Confidence, Json, Label, PositiveLabel, Sensitive
 from certifare.cli.terminal import emit, out, printable, show_left_out
+from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from certifare.certificates.claims import Claim
     from certifare.certificates.planning import PlanRow
 
 
@@ -24,19 +26,16 @@ if TYPE_CHECKING:
 def plan(
     context: typer.Context,
     data: Annotated[Path | None, typer.Argument(help="Table to count groups in: CSV, Parquet or Arrow.")] = None,
-    total: Annotated[
-        int | None, typer.Option("--records", help="Certification records, of two groups together.", min=4)
-    ] = None,
-    share: Annotated[float, typer.Option(help="With --records: the share of one of the two groups.")] = 0.5,
-    size: Annotated[
+    stated_records: Annotated[
         list[str] | None,
-        typer.Option("--size", help="Certification records of a group: f=320. Repeat for each.", metavar="GROUP=N"),
+        typer.Option(
+            "--records",
+            help="Certification records: of two equal groups together (800), or of each group: f=320, repeated.",
+            metavar="N|GROUP=N",
+        ),
     ] = None,
     sensitive: Sensitive = None,
     label: Label = None,
-    certify_share: Annotated[
-        float, typer.Option("--certify-share", help="With a table: share of it that sets the thresholds.")
-    ] = 0.5,
     metric: Annotated[
         str,
         choose(
@@ -58,24 +57,25 @@ def plan(
     csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
-    """Show the T* that calibrated cells (fit --group-aware) reach with so many records, and the records needed.
+    """Show the T* that calibrated cells (fit --group-aware) reach with a number of records, and the records needed.
 
-    Nothing is fitted. Name the records (--records 800 --share 0.4, or --size f=320 --size m=480), or a table.
+    Nothing is fitted. Name the records (--records 800, or --records f=320 --records m=480), or a table, of which fit
+    certifies on one half.
     """
     from certifare.certificates.calibrated import check_metric
+    from certifare.certificates.claims import Claim
     from certifare.certificates.exact import epsilon_at
     from certifare.certificates.planning import PLANNED_CELLS, plan_table
-    from certifare.errors import ArgumentError
 
     positives = ("positives",) if metric == "equal_opportunity" else ()
     refuse_ignored(context, *(() if data is None else (*of_file(data), *positives)))
-    if sum(source is not None for source in (data, total, size or None)) != 1:
-        raise ArgumentError("How many records? Give --records, or --size for each group, or a table.")
+    if (data is None) == (not stated_records):
+        raise ArgumentError("How many records? Give --records, for each group or for two together, or a table.")
     check_metric(metric)
     if data is not None:
-        sizes = _count(data, sensitive, label, metric, positive, certify_share, csv.reading())
+        sizes = _count(data, sensitive, label, Claim(metric=metric, positive=positive), csv.reading())
     else:
-        sizes = _of_two(total, share) if total is not None else _stated(size or ())
+        sizes = _stated(stated_records or ())
     rows = plan_table(sizes, tuple(cells or PLANNED_CELLS), epsilon_at(confidence), target=target)
     document = {
         "metric": metric,
@@ -87,57 +87,40 @@ def plan(
     emit(document, as_json, lambda: _show(sizes, rows, target, confidence))
 
 
-def _of_two(records: int, share: float) -> dict[str, int]:
-    """Return the records of two groups."""
-    from certifare.errors import ArgumentError
-
-    first = round(records * share) if 0.0 < share < 1.0 else 0
-    if not 0 < first < records:
-        raise ArgumentError(f"--share {share:g}: give a share between 0 and 1 that leaves records in both groups.")
-    return {"one group": first, "the other": records - first}
-
-
-def _stated(sizes: Sequence[str]) -> dict[str, int]:
-    """Return the records of each group, from GROUP=N."""
-    from certifare.errors import ArgumentError
-
+def _stated(records: Sequence[str]) -> dict[str, int]:
+    """Return the records of each group, from N or GROUP=N."""
     found: dict[str, int] = {}
-    for text in sizes:
+    for text in records:
         group, equals, number = text.rpartition("=")
-        if not equals or not number.isascii() or not number.isdigit() or group in found:
-            raise ArgumentError(f"--size {text}: give each group once, with its number of records: f=320.")
+        if not number.isascii() or not number.isdigit() or group in found or (not equals and len(records) > 1):
+            raise ArgumentError(
+                f"--records {text}: give the number of all records (800), or that of each group once (f=320)."
+            )
         found[group] = int(number)
+    if "" in found and found[""] >= 2:
+        return {"one group": found[""] // 2, "the other": found[""] - found[""] // 2}
     return found
 
 
 def _count(
-    data: Path,
-    sensitive: list[str] | None,
-    label: list[str] | None,
-    metric: str,
-    positive: str | None,
-    certify_share: float,
-    reading: dict[str, Any],
+    data: Path, sensitive: list[str] | None, label: list[str] | None, claim: Claim, reading: dict[str, Any]
 ) -> dict[str, int]:
     """Return how many records of each group of a table would set thresholds."""
     import numpy as np
 
-    from certifare.certificates.claims import Claim, stratum
-    from certifare.errors import ArgumentError
+    from certifare.certificates.claims import stratum
+    from certifare.frontier.sweeping import default_parts
     from certifare.tables.table import read_table
 
-    claim = Claim(metric=metric, positive=positive)
     if not sensitive:
         raise ArgumentError("Which groups? Name a column of the table with --sensitive.")
     if claim.labelled and not label:
-        raise ArgumentError(f"--metric {metric} is about records of one label: name its column with --label.")
-    if not 0.0 < certify_share <= 1.0:
-        raise ArgumentError(f"--certify-share {certify_share:g}: give a share above 0, at most 1.")
+        raise ArgumentError(f"--metric {claim.metric} is about records of one label: name its column with --label.")
     table = read_table(data, label=single_label(label) or (), sensitive=listed(sensitive), **reading)
     counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=claim.labelled)
     show_left_out((*table.exclusions, *counts.exclusions))
-    counted = stratum(counts, claim.strata(counts)[0])
-    return {group: int(n * certify_share) for group, n in counted.group_sizes.items()}
+    share = default_parts(group_aware=True)["certify"]
+    return {group: int(n * share) for group, n in stratum(counts, claim.strata(counts)[0]).group_sizes.items()}
 
 
 def _show(sizes: dict[str, int], rows: Sequence[PlanRow], target: float | None, confidence: float) -> None:

@@ -69,12 +69,12 @@ def stages(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
 
 
 class StageLines:
-    """Stages as lines, for whoever reads a log.
+    """Print stages as lines, for a log.
 
-    The first is held back until something else is to be said: a table that cannot be read is told of in one line.
+    The first is held back until there is more to print: the error about a table that cannot be read stands alone.
     """
 
-    #: A stage that goes on has a line after so many seconds.
+    #: A long stage prints a line each time this many seconds have passed.
     EVERY = 60.0
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

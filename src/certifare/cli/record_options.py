@@ -18,6 +18,7 @@ from certifare.cli.options import (
     UnknownGroups,
     Weight,
 )
+from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
     from certifare.tables.reading import Reading
@@ -37,8 +38,6 @@ class DatabaseOptions(Options):
 
     def check(self, data: Any) -> None:
         """Refuse records in two places or in none, and a database without a table."""
-        from certifare.errors import ArgumentError
-
         if self.sql is None and not data:
             raise ArgumentError("Which records? Name a file, counts files, or a database with --sql and --table.")
         if self.sql is not None and data:

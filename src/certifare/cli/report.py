@@ -13,6 +13,8 @@ from certifare.cli.options import PublicKey
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, err, out
 from certifare.cli.verdicts import print_failures
+from certifare.errors import ArgumentError
+from certifare.foundation.storage import atomic_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +50,6 @@ def _write(data: dict[str, Any], path: Path) -> None:
     """Write the report in the form that the file's ending names."""
     import json
 
-    from certifare.errors import ArgumentError
-    from certifare.foundation.storage import atomic_file
     from certifare.report import render_html, render_markdown, render_pdf
 
     forms: dict[str, Callable[[], str | bytes]] = {

@@ -160,7 +160,7 @@ def _interval(interval: Interval, *, percent: bool = False) -> str:
 
 
 def _front(bundle: Bundle) -> list[Any]:
-    """Return the frontier of all points: predicted bounds, and the certified one where there is one."""
+    """Return the frontier of all points: predicted bounds, and the certified one if there is one."""
     from certifare.frontier.fronts import pareto
 
     points = bundle.frontier.points

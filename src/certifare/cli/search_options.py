@@ -17,7 +17,6 @@ from certifare.cli.options import (
     Given,
     JoinKey,
     KeepLedger,
-    LabelCuts,
     Looks,
     MetricName,
     MinGroupSize,
@@ -28,6 +27,7 @@ from certifare.cli.options import (
     UnknownGroups,
     Weight,
 )
+from certifare.errors import ArgumentError
 
 SPLIT = "0.5,0.1,0.4"
 KINDS = ("boosted", "tree", "kmeans")
@@ -126,15 +126,6 @@ class SearchOptions(Options):
             help="Read this column as categories. Repeat for several.", metavar="COLUMN", rich_help_panel=COLUMNS
         ),
     ] = None
-    continuous: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Read this column as a quantity. Repeat for several.",
-            metavar="COLUMN",
-            rich_help_panel=COLUMNS,
-            hidden=True,
-        ),
-    ] = None
     drop: Annotated[
         list[str] | None,
         typer.Option(
@@ -152,12 +143,12 @@ class SearchOptions(Options):
             rich_help_panel=COLUMNS,
         ),
     ] = None
-    label_cuts: LabelCuts = None
-    label_quantiles: Annotated[
-        int | None,
+    label_cuts: Annotated[
+        str | None,
         typer.Option(
-            help="Cut a label that is a quantity into this many bands of equal numbers of training and select records.",
-            min=2,
+            help="Cut a label that is a quantity into bands: at these numbers (20000,50000), or into equal numbers of "
+            "training and select records (quantiles=4).",
+            metavar="NUMBERS",
             rich_help_panel=COLUMNS,
             hidden=True,
         ),
@@ -189,7 +180,7 @@ class SearchOptions(Options):
 
     def table(self) -> dict[str, Any]:
         """Say what the columns are, but for labels and groups, as ``read_table`` takes it."""
-        several = {name: listed(getattr(self, name)) for name in ("categorical", "continuous", "drop", "feature")}
+        several = {name: listed(getattr(self, name)) for name in ("categorical", "drop", "feature")}
         return {
             **several,
             "weight": self.weight,
@@ -197,7 +188,7 @@ class SearchOptions(Options):
             "each": self.each,
             "given": self.given,
             "missing_groups": "unknown" if self.unknown_groups else "drop",
-            "label_cuts": cuts_of(self.label_cuts, self.label_quantiles),
+            **_bands(self.label_cuts),
             **second_file(self.sensitive_file, self.on),
         }
 
@@ -226,7 +217,6 @@ class SearchOptions(Options):
 
     def parts(self) -> dict[str, float] | None:
         """Return the shares of the parts; None for the usual ones."""
-        from certifare.errors import ArgumentError
         from certifare.frontier.sweeping import default_parts
 
         if self.split is None:
@@ -243,3 +233,13 @@ class SearchOptions(Options):
                 f"{example}. (There is no test part: figures are measured on the certification records.)"
             )
         return dict(zip(usual, shares, strict=True))
+
+
+def _bands(text: str | None) -> dict[str, Any]:
+    """Say where the label is cut: keywords of ``produce`` and ``sweep``."""
+    name, equals, number = (text or "").partition("=")
+    if not equals:
+        return {"label_cuts": cuts_of(text)}
+    if name != "quantiles" or not number.isascii() or not number.isdigit() or int(number) < 2:
+        raise ArgumentError(f"--label-cuts {text}: give numbers (20000,50000), or how many quantiles (quantiles=4).")
+    return {"label_quantiles": int(number)}

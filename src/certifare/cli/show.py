@@ -16,6 +16,8 @@ from certifare.cli.options import Json, PublicKey
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, out, printable
 from certifare.cli.verdicts import print_failures
+from certifare.errors import FileError
+from certifare.foundation.storage import open_regular
 
 
 def show(
@@ -70,8 +72,6 @@ def show(
 
 
 def _looks_like_encoder(path: Path) -> bool:
-    from certifare.errors import FileError
-    from certifare.foundation.storage import open_regular
 
     if not path.exists():
         raise FileError(f"There is no file or bundle {str(path)!r}.")

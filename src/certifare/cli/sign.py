@@ -14,6 +14,8 @@ from certifare.cli.option_classes import with_options
 from certifare.cli.options import Json
 from certifare.cli.terminal import emit, out
 from certifare.cli.terms_options import TermsOptions
+from certifare.errors import DocumentError
+from certifare.foundation.storage import atomic_file, open_regular
 
 
 @with_options
@@ -36,8 +38,6 @@ def sign(
     from certifare.document import sign as sign_statement
     from certifare.document.envelopes import MAX_BYTES
     from certifare.document.verification import ANY
-    from certifare.errors import DocumentError
-    from certifare.foundation.storage import atomic_file, open_regular
     from certifare.report import render_html
 
     refuse_ignored(context)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certifare.cli.arguments import ENCODER, encoder_file
+from certifare.errors import ArgumentError, DocumentError
 
 if TYPE_CHECKING:
     from certifare.certificates import CellCounts
@@ -46,7 +47,6 @@ class Certified:
         """Read a bundle, or an encoder's file. A certificate that lies beside it must hold, and be about it."""
         from certifare.document import Policy, digest, read_document, verify_document
         from certifare.encoders.format import EncoderFile
-        from certifare.errors import DocumentError
 
         found = encoder_file(path)
         encoder, beside = EncoderFile(found), found.parent / "certificate.json"
@@ -66,7 +66,7 @@ class Certified:
 
     @property
     def reading(self) -> Reading:
-        """How the certificate's records were read; an empty reading if nobody says so."""
+        """How the certificate's records were read; an empty reading if no certificate says so."""
         from certifare.tables.reading import Reading
 
         found = None if self.document is None else self.document.statement.predicate.reading
@@ -138,7 +138,6 @@ def counts_files(data: Sequence[DataFile], encoder: Path | None = None) -> list[
         The encoder; or the first of the counts files, if no encoder was named.
     """
     from certifare.document.counts_files import is_counts_file
-    from certifare.errors import ArgumentError
     from certifare.tables.files import DataFile
 
     files, records = list(data), []

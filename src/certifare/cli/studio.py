@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from certifare.cli.terminal import out
+from certifare.errors import FileError, MissingPackageError
 
 
 def studio(
@@ -17,20 +18,18 @@ def studio(
         Path, typer.Option(help="Folder for projects, uploaded tables, certificates and the signing key.")
     ] = Path("certifare-studio"),
     port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
-    max_upload: Annotated[int, typer.Option(help="Largest upload, in MB.", min=1)] = 1024,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
 ) -> None:
     """Go from a file to a signed certificate in a browser.
 
-    The page is served on this machine alone (127.0.0.1), to whoever has the address that is printed: it holds a random
+    The page is served on this machine alone (127.0.0.1), to anyone who has the printed address: it holds a random
     token. Nothing is loaded from the network. Stop it with Ctrl-C; projects are kept in the folder.
     """
     from certifare.cli.honoured import refuse_ignored
-    from certifare.errors import FileError, MissingPackageError
 
     refuse_ignored(context)
     try:
-        from certifare.studio.serving import serve
+        from certifare.studio.server import Studio, serve
     except ImportError as error:
         raise MissingPackageError("The studio needs Starlette and uvicorn: pip install 'certifare[studio]'.") from error
     if file is not None and not file.is_file():
@@ -47,4 +46,4 @@ def studio(
 
             webbrowser.open(address)
 
-    serve(folder, file, port=port, most=max_upload << 20, show=show)
+    serve(Studio(folder, file), port=port, show=show)

@@ -1,4 +1,4 @@
-"""``certifare sweep``: many encoders, what they tell about the label, and their bounds."""
+"""``certifare sweep``: try many encoders, and show how well each predicts the label and its bound."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from certifare.cli.options import Json, RequiredLabel, RequiredSensitive
 from certifare.cli.progress_bars import stages
 from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit, err, out, show_notes
+from certifare.errors import ArgumentError
+from certifare.foundation.storage import atomic_file, check_file, check_writable
 
 if TYPE_CHECKING:
     from certifare.frontier import Frontier
@@ -55,18 +57,14 @@ def sweep(
     The encoders on the predicted frontier are certified together, each at its share of ε: choose any of them.
     """
     from certifare.frontier import sweep as sweep_table
-    from certifare.tables.table import read_table
 
     refuse_ignored(context, *of_search(data, search.metric, search.kind))
     check_distance("--max", max_bound)
     _check_places(output or ())
-    reading = {"label": tuple(label), "sensitive": tuple(sensitive), **search.table(), **csv.reading()}
+    roles = {"label": tuple(label), "sensitive": tuple(sensitive), **search.table(), **csv.reading()}
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
-        if search.label_quantiles is not None:
-            reading["label_cuts"] = _quantiles(data, search.label_quantiles, search, reading)
-        table = read_table(data, **reading)
-        frontier = sweep_table(table, progress=progress, **search.claim(), **search.how())
+        frontier = sweep_table(data, progress=progress, **roles, **search.claim(), **search.how())
         knee = frontier.best()
         best = None if max_bound is None else frontier.best(max_bound)
         for path in output or ():
@@ -77,9 +75,6 @@ def sweep(
 
 def _check_places(paths: Sequence[Path]) -> None:
     """Refuse places that could not be written to, before any work is done."""
-    from certifare.errors import ArgumentError
-    from certifare.foundation.storage import check_file, check_writable
-
     for path in paths:
         if path.suffix.lower() not in ENDINGS:
             raise ArgumentError(
@@ -92,28 +87,12 @@ def _check_places(paths: Sequence[Path]) -> None:
 def _write(frontier: Frontier, marked: Point, path: Path) -> None:
     """Write every encoder as a table, or draw the frontier."""
     from certifare.bundle import write_rows
-    from certifare.foundation.storage import atomic_file
 
     if path.suffix.lower() != ".csv":
         frontier.plot(marked).save(path)
         return
     with atomic_file(path) as name:
         write_rows(name, frontier.rows())
-
-
-def _quantiles(data: Path, number: int, search: SearchOptions, reading: dict[str, Any]) -> tuple[float, ...]:
-    """Find where the label is cut into bands; certification records are not used."""
-    from certifare.frontier.sweeping import default_parts
-    from certifare.tables.splitting import training_quantiles
-
-    return training_quantiles(
-        data,
-        number,
-        parts=search.parts() or default_parts(search.group_aware),
-        seed=search.seed,
-        by_group=search.pool_groups is None,
-        **{name: value for name, value in reading.items() if name != "label_cuts"},
-    )
 
 
 def _document(frontier: Frontier, knee: Point, best: Point | None) -> dict[str, Any]:

@@ -94,6 +94,6 @@ def show_left_out(exclusions: Iterable[Exclusion]) -> None:
 
 
 def show_notes(notes: Iterable[str]) -> None:
-    """Tell what else there is to know of a result, a line each."""
+    """Print notes on a result, one on a line."""
     for note in notes:
         err.print(f"note: {printable(note)}", soft_wrap=True)

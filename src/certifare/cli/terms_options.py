@@ -7,6 +7,7 @@ import typer
 
 from certifare.cli.option_classes import Options
 from certifare.cli.options import READING
+from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
     from certifare.document import Terms
@@ -46,7 +47,6 @@ class TermsOptions(Options):
 
         from certifare.document import Terms
         from certifare.document.statement import MAX_NAME, MAX_PURPOSE
-        from certifare.errors import ArgumentError
 
         for name, text, most in (("producer", self.producer, MAX_NAME), ("purpose", self.purpose, MAX_PURPOSE)):
             if text is not None and not 1 <= len(text) <= most:

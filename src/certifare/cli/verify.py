@@ -14,6 +14,7 @@ from certifare.cli.options import METRICS, Json, PublicKey
 from certifare.cli.running import INCONCLUSIVE, REFUSED
 from certifare.cli.terminal import emit
 from certifare.cli.verdicts import print_verdict
+from certifare.errors import MissingColumnError, TableError
 
 STATUS = {"PASS": 0, "FAIL": REFUSED, "INCONCLUSIVE": INCONCLUSIVE}
 REQUIRED = "What is required"
@@ -89,7 +90,6 @@ def verify(
 
 def read_predictions(path: Path) -> list[Any]:
     """Read one prediction for each cell, in the order of the cells."""
-    from certifare.errors import MissingColumnError, TableError
     from certifare.tables.files import read_file
 
     table, _ = read_file(path)

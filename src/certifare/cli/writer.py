@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from certifare.errors import TableError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,8 +21,6 @@ def open_writer(path: Path, suffix: str, spreadsheet_safe: bool) -> Iterator[Cal
     import pyarrow as pa
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
-
-    from certifare.errors import TableError
 
     writer: Any = None
 

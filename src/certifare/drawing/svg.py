@@ -54,11 +54,11 @@ class Plane:
     drawn: list[Markup] = field(default_factory=list)
 
     def across(self, x: float) -> float:
-        """Where x lies, as a share of the width."""
+        """Return the place of x, as a share of the width."""
         return (x - self.x[0]) / (self.x[1] - self.x[0])
 
     def down(self, y: float) -> float:
-        """Where y lies, as a share of the height, from the top."""
+        """Return the place of y, as a share of the height, from the top."""
         return (self.y[1] - y) / (self.y[1] - self.y[0])
 
     def side(self, x: float) -> str:

@@ -26,12 +26,19 @@ class Mapped:
 
     score_map: ScoreMap
     codes: Codes
+    _columns: dict[int, Any] = attribute(default_factory=dict)
 
     def counts(self, targets: Targets) -> NDArray[np.int64]:
         """Count the records of each class in each square."""
         n_squares, n_classes = self.score_map.n_squares, targets.n_classes
         flat = self.codes.columns[0].astype(np.int64) * n_classes + targets.classes
         return np.bincount(flat, minlength=n_squares * n_classes).reshape(n_squares, n_classes)
+
+    def columns(self, n_classes: int) -> Any:
+        """Return the map's columns of squares, which all growths of these records share."""
+        if n_classes not in self._columns:
+            self._columns[n_classes] = self.score_map.columns(n_classes)
+        return self._columns[n_classes]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -158,7 +165,7 @@ class BoostedEncoder(GrownEncoder):
         clusters = None if score_map.clusters is None else score_map.clusters.levels(in_memory(training).fields)
         targets, criterion = self.make_criterion(training, clusters)
         counts = mapped.counts(targets)
-        bins, codes = score_map.columns(counts.shape[1])
+        bins, codes = mapped.columns(counts.shape[1])
         growth = grow(
             SquareSource(counts, codes, [b.n_codes for b in bins]),
             bins,

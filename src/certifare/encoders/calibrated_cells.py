@@ -683,7 +683,7 @@ def hash_ties(field: Field, key: int) -> NDArray[np.float64]:
 
 
 def no_plan(sizes: Mapping[str, int], target: float, confidence: float) -> str:
-    """Say that no plan meets a target with so many certification records, and what would."""
+    """Say that no plan meets a target with these numbers of certification records, and what would help."""
     rows = plan_table(sizes, cells=(2, 6, 12), epsilon=1.0 - confidence, target=target)
     return (
         f"No calibrated cells have T* ≤ {target:g} with so few records. {plan_words(rows, sizes, target)} "

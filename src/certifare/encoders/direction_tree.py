@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from certifare.encoders.plans import GapPlan, PlanPath, tree_children
 from certifare.foundation.compiler import kernel
 
-#: Shares at which a node may be split: multiples of one part in so many.
+#: A node may be split at multiples of one part in this many.
 SHARES = 32
 #: Trees are grown on at most this many training records.
 MOST_RECORDS = 100_000

@@ -20,6 +20,7 @@ from certifare.encoders.loading import build_tree
 from certifare.errors import ArgumentError, TableError
 from certifare.foundation.formatting import amount, exact
 from certifare.foundation.levels import plain
+from certifare.foundation.version import __version__
 from certifare.growth import Dictionary
 from certifare.tables.frames import Value, read_arrow, read_values
 
@@ -38,7 +39,7 @@ VALUES = (
 )
 CUTS = (
     "A cell is a bin of the column {column!r}, cut at {cuts}: each bin holds its upper end. The cuts were fixed before "
-    "the certification records were drawn, and whoever decides reads no more than the bin."
+    "the certification records were drawn, and decisions use no more than the bin."
 )
 
 
@@ -177,8 +178,6 @@ def _document(
     name: str, type_: ColumnType, *, edges: list[float] | None = None, categories: list[Any] | None = None
 ) -> TreeDocument:
     """Write the tree that finds a column's value: each split parts one value, or bin, from those that follow."""
-    from certifare.foundation.version import __version__
-
     rules: list[Rule] = []
     places: list[Any] = []
 

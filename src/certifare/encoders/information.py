@@ -8,6 +8,7 @@ many small cells gain nothing by chance.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +85,7 @@ class _Numbers:
         return cls(present, values, total) if total > 0.0 else None
 
     def share(self, cells: NDArray[np.integer], n_cells: int) -> float:
-        values, where = self.values, cells[self.present]
+        values, where = self.values, cells if len(self.values) == len(cells) else cells[self.present]
         sizes = np.bincount(where, minlength=n_cells)
         sums = np.bincount(where, weights=values, minlength=n_cells)
         squares = np.bincount(where, weights=values * values, minlength=n_cells)
@@ -96,7 +97,7 @@ class _Numbers:
 
 @dataclass(frozen=True, eq=False)
 class _Categories:
-    """Return codes of categories, and the probability that two records differ."""
+    """Codes of categories, and the probability that two records differ."""
 
     codes: NDArray[np.int64]
     n_values: int
@@ -106,21 +107,21 @@ class _Categories:
     def of(cls, field: Field) -> "_Categories | None":
         """Read a column; None where it does not vary."""
         codes = _category_codes(field)
-        n_values = int(codes.max()) + 1
-        total = _differ(np.bincount(codes).astype(np.float64), np.zeros(n_values, dtype=np.int64), 1)[0]
-        return cls(codes, n_values, float(total)) if total > 0.0 else None
+        counts = np.bincount(codes)
+        total = float(_differ(len(codes), (counts * (counts - 1)).sum()))
+        return cls(codes, len(counts), total) if total > 0.0 else None
 
     def share(self, cells: NDArray[np.integer], n_cells: int) -> float:
         flat = cells.astype(np.int64) * self.n_values + self.codes
         if n_cells * self.n_values <= 4 * len(flat):
-            counts = np.bincount(flat, minlength=n_cells * self.n_values)
-            pairs = np.flatnonzero(counts)
-            counts = counts[pairs]
+            counts = np.bincount(flat, minlength=n_cells * self.n_values).reshape(n_cells, self.n_values)
+            sizes, same = counts.sum(axis=1), (counts * (counts - 1)).sum(axis=1)
         else:
-            pairs, counts = np.unique(flat, return_counts=True)
-        sizes = np.bincount(cells, minlength=n_cells)
-        within = _differ(counts.astype(np.float64), pairs // self.n_values, n_cells)
-        within[sizes < 2] = self.total
+            pairs, found = np.unique(flat, return_counts=True)
+            where = pairs // self.n_values
+            sizes = np.bincount(cells, minlength=n_cells)
+            same = np.bincount(where, weights=found * (found - 1), minlength=n_cells)
+        within = np.where(sizes < 2, self.total, _differ(sizes, same))
         return float(1.0 - (sizes * within).sum() / sizes.sum() / self.total)
 
 
@@ -130,8 +131,6 @@ def _category_codes(field: Field) -> NDArray[np.int64]:
     return field.levels().codes + 1
 
 
-def _differ(counts: NDArray[np.float64], where: NDArray[np.int64], n: int) -> NDArray[np.float64]:
-    """Return the probability that two records of the same place differ, given counts of values by place."""
-    size = np.bincount(where, weights=counts, minlength=n)
-    same = np.bincount(where, weights=counts * (counts - 1.0), minlength=n)
-    return 1.0 - same / np.maximum(size * (size - 1.0), 1.0)
+def _differ(sizes: Any, same: Any) -> Any:
+    """Return the probability that two records of a place differ; ``same`` counts the ordered pairs that agree."""
+    return 1.0 - same / np.maximum(sizes * (sizes - 1.0), 1.0)

@@ -21,7 +21,7 @@ from certifare.tables.frames import Field
 class KMeansEncoder(RestrictedEncoder):
     """Cells are the regions nearest to each of k centres, among standardised numbers and one-hot categories.
 
-    The paper's example of an encoder that knows nothing of fairness: it can be certified like any other.
+    The paper's example of an encoder that ignores fairness: it can be certified like any other.
 
     Parameters
     ----------

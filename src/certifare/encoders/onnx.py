@@ -18,6 +18,7 @@ from certifare.encoders.cellscores import score_names
 from certifare.encoders.forest import Forest
 from certifare.errors import EncoderError, MissingPackageError
 from certifare.foundation.levels import name_of
+from certifare.foundation.version import __version__
 from certifare.growth import CategoricalBins
 
 if TYPE_CHECKING:
@@ -97,7 +98,6 @@ class _Graph:
         self.outputs.append(self._onnx.helper.make_tensor_value_info(name, kind, ["records"]))
 
     def model(self, encoder: RestrictedEncoder) -> Any:
-        from certifare.foundation.version import __version__
 
         onnx = self._onnx
         graph = onnx.helper.make_graph(self.nodes, "certifare", self.inputs, self.outputs, self.constants)

@@ -24,7 +24,7 @@ SAMPLE = 50_000
 """Clusters and components are found on at most this many records."""
 
 FEW_AXES = 1000
-"""Up to so many axes the covariance is laid out and all components are found; beyond, the leading ones."""
+"""Up to this many axes, the covariance matrix is built and all components are found; beyond, the leading ones."""
 
 SKEWED = 2.0
 """Numbers whose skewness is larger are taken the logarithm of."""

@@ -250,7 +250,7 @@ class Scores:
 
 
 def score_settings(seed: int, n_records: int, n_numbers: int) -> dict[str, Any]:
-    """Return LightGBM's settings for a score model of so many training records with so many numbers each."""
+    """Return LightGBM's settings for a score model, by its numbers of training records and of features."""
     chosen = next(settings for least, settings in reversed(MODELS) if n_records >= least)
     wide = n_numbers >= WIDE
     return {
@@ -364,7 +364,8 @@ class _Boosting:
             records.set_label(target.codes[rows])
             n = len(target.values)
             objective = {"objective": "binary"} if n == 2 else {"objective": "multiclass", "num_class": n}
-            fitted.append(train({**self._settings, **objective}, records, self._rounds))
+            # Otherwise the model would be written to text and read again, only to be written once more.
+            fitted.append(train({**self._settings, **objective}, records, self._rounds, keep_training_booster=True))
             tick()
         return fitted
 

@@ -70,7 +70,7 @@ DECIMALS = (exp.DataType.INTEGER_TYPES - INTEGERS - {DType.BIT}) | {DType.DECIMA
 TEXTS = exp.DataType.TEXT_TYPES | {DType.ENUM}
 
 DEFAULT_TYPES = {"number": "DOUBLE", "boolean": "BOOLEAN", "text": "TEXT"}
-"""What columns are taken for where nobody asks the database."""
+"""Types that columns are assumed to have if the database is not asked."""
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ def group_conditions(
             strict = wanted if type_ == "text" and not isinstance(role, Comparison) else None
             column = sql_column(name, found, dialect, strict)
             if value == UNKNOWN:
-                # Whoever counted missing values as a group of their own called it so.
+                # A reading that counts missing values as a group calls it so.
                 said = not isinstance(role, Comparison) and column.kind == "text"
                 named = [is_among(column.raw, [UNKNOWN], name, dialect)] if said else []
                 tests.append(exp.or_(column.missing.copy(), *named))

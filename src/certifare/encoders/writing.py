@@ -32,6 +32,7 @@ from certifare.encoders.representatives import Representatives
 from certifare.encoders.scores import Scores
 from certifare.encoders.space import Space
 from certifare.encoders.training import ColumnSchema
+from certifare.foundation.version import __version__
 from certifare.growth import Bins, CategoricalBins, ContinuousBins, Split
 
 if TYPE_CHECKING:
@@ -152,7 +153,6 @@ def kmeans_document(encoder: "KMeansEncoder", statistics: bool) -> KMeansDocumen
 
 
 def _common(encoder: "RestrictedEncoder", columns: list[ColumnDocument], version: int) -> dict[str, Any]:
-    from certifare.foundation.version import __version__
 
     parameters = encoder.get_params(deep=False)
     for name in ("n_jobs", "score_model"):

@@ -55,8 +55,11 @@ def best_calibrated(
     best = None
     for path in plan_along(records, sizes, utility):
         finest = np.bincount(path.finest * 2 + labels, minlength=2 * int(path.finest.max()) + 2).reshape(-1, 2)
-        for k, plan in path.plans.items():
-            if k >= min_cells and forecast_bound(plan.gaps, 1.0 - claim.confidence) <= limit:
+        within = [k for k, plan in path.plans.items() if forecast_bound(plan.gaps, 1.0 - claim.confidence) <= limit]
+        if not within:
+            break  # the more of the common order, the larger the distances
+        for k in within:
+            if k >= min_cells:
                 table = np.add.reduceat(finest, path.starts[k], axis=0)
                 best = max(best or (0.0, 0), (utility_left_out(utility, [table]), k))
     return best

@@ -180,7 +180,7 @@ class Job:
             self.notes.append(f"{unlabelled:,} records have no label: they are {counted}")
 
     def useful(self, min_cells: int = 2) -> list[int]:
-        """Candidates that seem to tell more about the label than chance does, with at least so many cells."""
+        """Return candidates with at least ``min_cells`` cells that seem to predict the label better than chance."""
         return [
             i
             for i, candidate in enumerate(self.candidates)
@@ -193,7 +193,7 @@ class Job:
         return [useful[knee(*self._plane(useful))]] if useful else []
 
     def front(self, min_cells: int = 2) -> list[int]:
-        """Candidates with at least so many cells that no other of them beats in predicted bound and utility."""
+        """Return candidates with at least ``min_cells`` cells that no other beats in predicted bound and utility."""
         numbers = [i for i, candidate in enumerate(self.candidates) if candidate.cells >= min_cells]
         return [numbers[i] for i in pareto(*self._plane(numbers))]
 
@@ -337,7 +337,7 @@ class Job:
         return replace(drawn, assumptions=assumptions_of(largest, None, weighted=True))
 
     def _choose_cap(self) -> CapForecast | None:
-        """Choose a cap on the weights, on training and select records; None where there is none, or none is best."""
+        """Choose a cap on the weights by training and select records; None without weights, or if no cap is best."""
         table = self.table
         # Forecasts of caps are by groups of whole records: other claims thin to whole weights.
         if table.weights is None or table.clusters is not None or self.claim.each or self.claim.given is not None:

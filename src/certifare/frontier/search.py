@@ -203,7 +203,7 @@ class Search(Job):
             raise failure
         if not self.candidates:
             raise ArgumentError(
-                "No encoder found more than one cell: the columns tell nothing about the label, or min_cell_size is "
+                "No encoder found more than one cell: the columns do not predict the label, or min_cell_size is "
                 "too large."
             )
         return self
@@ -238,7 +238,7 @@ class Search(Job):
         )
 
     def _outlook(self, train: PartCounts, select: PartCounts, sizes: NDArray[np.int64]) -> Outlook:
-        """Say what is to be expected of cells that were counted, on so many certification records."""
+        """Forecast the certificate of counted cells, given the number of certification records."""
         train_counts, select_counts, certify_sizes = map(self._by_claim, (train.groups, select.groups, sizes[None]))
         return Outlook.of(train_counts, select_counts, certify_sizes, self.claim, self.cap)
 
@@ -291,8 +291,8 @@ class Search(Job):
     def certify(self, numbers: Sequence[int], *, progress: Progress | None = None) -> list[tuple[Any, Certificate]]:
         """Certify some candidates on the certify part, each at ε divided by their number.
 
-        Certification records are used once: whoever looks at these certificates and then asks for another has chosen
-        on the certification records.
+        Certification records are used once: after you have seen these certificates, a choice of others is a choice by
+        the certification records.
 
         Returns
         -------
@@ -338,7 +338,7 @@ class Search(Job):
             encoders=digests,
             tail=self.certify_sample.tail,
         )
-        # A test that nobody passed is a look as well.
+        # A test that no encoder passed is a look as well.
         self._count_look([self.claim.metric, json.dumps(msgspec.to_builtins(walked))])
         if not walked.passed:
             return walked, None
@@ -391,7 +391,7 @@ class Search(Job):
         return self._last_cells[1]
 
     def _compared(self) -> Table:
-        """Take the records that encoders are compared on; where they weigh differently, as many as tell as much."""
+        """Return the records that encoders are compared on; weighted ones are resampled to their effective number."""
         table = self._weighing("select")
         if table.clusters is not None or table.weights is None:
             return self._independent("select").table

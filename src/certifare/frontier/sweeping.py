@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -27,9 +27,6 @@ from certifare.frontier.search import Search
 from certifare.frontier.settings import Grid
 from certifare.tables.splitting import PARTS, training_quantiles
 from certifare.tables.table import table_of
-
-if TYPE_CHECKING:
-    from certifare.bundle import Bundle
 
 Correction = Literal["simultaneous", "holdout"]
 
@@ -194,14 +191,14 @@ class Frontier:
 
     def encoder(self, point: Point) -> Any:
         """Return the fitted encoder of a point."""
-        number = self._checked(point)
+        number = self.number_of(point)
         if number not in self._encoders:
             self._encoders[number] = self.search.encoder(number)
         return self._encoders[number]
 
     def certificate(self, point: Point) -> Certificate:
         """Return the certificate of a certified point."""
-        number = self._checked(point)
+        number = self.number_of(point)
         if number not in self._certificates:
             raise ArgumentError(
                 f"Point {number} was not certified: its bound is a prediction from other records. Choose one of those "
@@ -211,21 +208,12 @@ class Frontier:
 
     def certify(self, point: Point, progress: Progress | None = None) -> Certificate:
         """Certify one encoder, which was chosen on other records, on the certify part. With ``holdout``; once."""
-        number = self._checked(point)
+        number = self.number_of(point)
         if self.correction != "holdout":
             raise ArgumentError('The points of this frontier were certified together; sweep with correction="holdout".')
         ((self._encoders[number], self._certificates[number]),) = self.search.certify([number], progress=progress)
         self.points = tuple(self._point(i) if i == number else p for i, p in enumerate(self.points))
         return self._certificates[number]
-
-    def bundle(self, point: Point) -> Bundle:
-        """Make the bundle of a point with its certificate.
-
-        With ``simultaneous`` that is the one at its share of ε; with ``holdout`` the point is certified now, once.
-        """
-        from certifare.bundle import bundle_of
-
-        return bundle_of(self, point)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every point as plain data, by bound."""
@@ -243,15 +231,15 @@ class Frontier:
             if (of_sort := [point for point in self.points if point.certified is certified])
             for i in pareto([p.bound for p in of_sort], [p.utility for p in of_sort])
         }
-        chosen = None if highlight is None else self._checked(highlight)
+        chosen = None if highlight is None else self.number_of(highlight)
         rows = [
             {**point.to_dict(), "best": point.number in best, "chosen": point.number == chosen, "hint": str(point)}
             for point in self.points
         ]
         return draw_scatter(rows, self.utility)
 
-    def _checked(self, point: Point) -> int:
-        """Return the number of a point, which may have been certified since."""
+    def number_of(self, point: Point) -> int:
+        """Return the number of a point, which may have been certified since; refuse a point of another frontier."""
         if not 0 <= point.number < len(self.points) or not point.same_encoder(self.points[point.number]):
             raise ArgumentError("The point is not one of this frontier.")
         return point.number

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from certifare.bundle import BUNDLE_FILES, Bundle
+from certifare.certificates.wording import plain_claim
+from certifare.document import make_statement
 from certifare.errors import FileError
 from certifare.foundation.storage import atomic_file
 
@@ -20,22 +22,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CONFIDENCE = 0.95
+#: No further look is offered if all of them would hold together with no more than this.
+LEAST_CONFIDENCE = 0.5
 
 
 @dataclass(frozen=True)
 class Issued:
-    """A bundle, with the target that it was issued for.
+    """A bundle, the target that it was issued for, and the confidence of all looks at its records together.
 
-    Attributes
-    ----------
-    folder : Path
-        The bundle; the encoded table and the history lie beside it.
-    target : float
-    signed : bool
+    The encoded table and the history lie beside the bundle.
     """
 
     folder: Path
     target: float
+    confidence: float
     signed: bool
 
     def encoder(self) -> Any:
@@ -43,12 +43,6 @@ class Issued:
         from certifare.encoders import load_encoder
 
         return load_encoder(self.folder / "encoder.json")
-
-    def words(self) -> str:
-        """Return the claim."""
-        from certifare.document import read_document
-
-        return read_document(self.folder / "certificate.json").statement.predicate.claim.words
 
     def encode(self, frame: pa.Table, roles: Mapping[str, Sequence[str]]) -> None:
         """Write a whole table, encoded, with its labels; an encoder that reads the group leaves out who has none."""
@@ -86,7 +80,7 @@ class Issued:
         """Verify the certificate, step by step; with fresh records, certify the encoder on them as well."""
         from certifare.document import Policy, verify_document
 
-        policy, own = Policy(max_bound=self.target), key if self.signed else None
+        policy, own = Policy(max_bound=self.target, min_confidence=self.confidence), key if self.signed else None
         verdict = verify_document(self.folder, policy, key=own, data=fresh)
         return {**verdict.to_dict(), "history": self._beside("history.json").exists()}
 
@@ -141,19 +135,21 @@ def take_groups(encoder: Any, frame: pa.Table, sensitive: Sequence[str]) -> pa.T
 
 def describe_result(bundle: Bundle) -> dict[str, Any]:
     """Return the result of a job as the page shows it."""
-    figures = bundle.to_dict()
-    look, counted, measured = figures["look"], bundle.frontier.look, bundle.measured
+    figures, counted = bundle.to_dict(), bundle.frontier.look
+    certificate, point, measured = bundle.certificate, bundle.point, bundle.measured
+    after = None if counted is None else counted.next(CONFIDENCE).joint(CONFIDENCE)
     return {
         "verdict": bundle.verdict,
         "target": bundle.target,
         "bound": figures["bound"],
-        "cells": None if bundle.point is None else bundle.point.cells,
-        "kind": None if bundle.point is None else bundle.point.kind,
+        "words": None if certificate is None else plain_claim(certificate),
+        "claim": None if certificate is None else make_statement(certificate).predicate.claim.words,
+        "cells": None if point is None else point.cells,
+        "kind": None if point is None else point.kind,
         "accuracy": None if measured is None else measured.performance.accuracy.estimate,
         "follows": figures["follows"],
         "advice": [advice["text"] for advice in figures["advice"]],
         "notes": figures["notes"],
-        "look": None if look is None else look["number"],
-        "joint": None if look is None else look["joint_confidence"],
-        "next": None if counted is None else counted.next(CONFIDENCE).joint(CONFIDENCE),
+        "look": None if counted is None else counted.number,
+        "next": after if after is not None and after > LEAST_CONFIDENCE else None,
     }

@@ -7,24 +7,28 @@ Each window of the browser has a project of its own, in a folder of its own. Wha
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from certifare.bundle import produce
 from certifare.certificates.claims import Claim
+from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import certify_counts
 from certifare.certificates.planning import plan_table
-from certifare.errors import ArgumentError, CertifareError, FileError
+from certifare.errors import ArgumentError, CertifareError, FileError, LooksError
 from certifare.foundation.storage import atomic_file
 from certifare.frontier import Grid
 from certifare.frontier.calibrating import CalibratedSearch
+from certifare.frontier.readiness import Readiness, check_table
 from certifare.frontier.search import Candidate, Search
-from certifare.studio.guessing import guess_roles
 from certifare.studio.issued import CONFIDENCE, Issued, describe_result, take_groups
 from certifare.tables.files import read_file
 from certifare.tables.splitting import CERTIFY, PARTS, split
@@ -36,6 +40,9 @@ if TYPE_CHECKING:
 #: Parts of calibrated cells. The certify part is that of the other encoders (:data:`PARTS`), record by record: what is
 #: explored with either of them, no certification record has been looked at.
 AWARE_PARTS = {"train": PARTS["train"] + PARTS["select"], CERTIFY: PARTS[CERTIFY]}
+ROLES = ("label", "sensitive", "drop")
+#: Columns with these names identify records, or are no property of a person: left out until the user says otherwise.
+LEFT_OUT = re.compile(r"(id|uuid|index|rowid|fnlwgt|split)(?![a-z])", re.IGNORECASE)
 PLANNED = (2, 4, 8, 16, 32)
 PREVIEWED = 8
 MOST_POINTS = 1500
@@ -43,6 +50,11 @@ MOST_POINTS = 1500
 BEFORE_THE_LOOK = ("preparing", "growing", "fitting scores", "planning")
 #: Sections of a report that are about the encoder, not about a certificate.
 SECTIONS = ("encoder", "drives", "retained", "calibration")
+BUSY = "Something is running in this project: wait for it, or cancel it."
+LOOKED_BEFORE = (
+    "These certification records, or some of them, were looked at before, in this project or in another. Tick “Look "
+    "again” if a lower confidence is enough, or use new records."
+)
 
 
 class Cancelled(Exception):  # noqa: N818  (not an error: the user asked for it)
@@ -68,13 +80,15 @@ class Project:
         self.id = folder.name
         self.events: list[dict[str, Any]] = []
         self.running: str | None = None
-        self._kept: dict[str, Any] = {"source": None, "name": None, "roles": None, "choice": {}, "issued": []}
+        # again: the confidence of all looks together if the certification records are looked at once more
+        self._kept: dict[str, Any] = dict.fromkeys(("source", "name", "roles", "again")) | {"choice": {}, "issued": []}
         self._native: pa.Table | None = None
         self._notes: tuple[str, ...] = ()
+        self._found: Readiness | None = None
         self._table: Table | None = None
-        self._searches: dict[str, Any] = {}
+        self._blind: Search | None = None
         self._cancelled = threading.Event()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @classmethod
     def load(cls, folder: Path) -> Project:
@@ -92,14 +106,22 @@ class Project:
         """Read a table, and guess the roles of its columns."""
         native, notes = read_file(source)
         with self._idle():
-            self._native, self._notes, self._table, self._searches = native, notes, None, {}
-            self._keep(source=str(source), name=name[:200], roles=guess_roles(native), choice={}, issued=[])
-            self.events = []
+            self._forget()
+            self._native, self._notes = native, notes
+            roles = {"label": [], "sensitive": [], "drop": [c for c in native.column_names if LEFT_OUT.match(c)]}
+            self._keep(source=str(source), name=name[:200], roles=roles, choice={}, issued=[], again=None)
+            try:
+                found = self._check()
+                self._keep(roles={**roles, "label": list(found.label), "sensitive": list(found.sensitive)})
+            except CertifareError:  # no column is likely: the user chooses
+                self._found = None
 
-    def set_roles(self, roles: Mapping[str, Any]) -> None:
+    def set_roles(self, asked: Mapping[str, Any]) -> None:
         """Set which columns are the label, the group, and left out."""
+        if not all(isinstance(asked.get(role, []), list) for role in ROLES):
+            raise ArgumentError("Roles are lists of columns.")
         names = self._frame().column_names
-        chosen = {role: [str(name) for name in roles.get(role, ())] for role in ("label", "sensitive", "drop")}
+        chosen = {role: [str(name) for name in asked.get(role, ())] for role in ROLES}
         for role, columns in chosen.items():
             for column in columns:
                 if column not in names:
@@ -108,79 +130,56 @@ class Project:
             raise ArgumentError("Choose a label, which is to be predicted, and at least one column of groups.")
         with self._idle():
             if chosen != self._kept["roles"]:
-                self._table, self._searches = None, {}
-                self.events = []
-                self._keep(roles=chosen, choice={})
+                self._forget()
+                self._keep(roles=chosen, choice={}, again=None)
 
     def state(self) -> dict[str, Any]:
         """Return what the page shows, as plain data."""
         kept = self._kept
-        found: dict[str, Any] = {
+        shown: dict[str, Any] = {
             "id": self.id,
             "running": self.running,
-            "name": kept["name"],
-            "choice": kept["choice"],
-            "issued": kept["issued"],
-            "roles": kept["roles"],
-            "events": len(self.events),
+            **{name: kept[name] for name in ("name", "choice", "issued", "roles", "again")},
         }
         if kept["source"] is not None:
-            found["table"] = self._described()
+            frame = self._frame()
+            rows = frame.slice(0, PREVIEWED).to_pylist()
+            shown["table"] = {
+                "records": frame.num_rows,
+                "notes": list(self._notes),
+                "columns": frame.column_names,
+                "head": [["" if v is None else str(v)[:80] for v in row.values()] for row in rows],
+            }
             try:
-                found["counts"] = self._counts()
+                shown["found"] = self._readiness()
             except CertifareError as error:
-                found["problem"] = str(error)
-        return found
+                shown["problem"] = str(error)
+        return shown
 
-    def _described(self) -> dict[str, Any]:
-        """Return the columns of the table, and its first records."""
-        frame = self._frame()
-        head = frame.slice(0, PREVIEWED).to_pylist()
+    def _readiness(self) -> dict[str, Any]:
+        """Return what ``certifare check`` finds, and the T* that calibrated cells can have."""
+        with self._lock:
+            found = self._check()
+        plans = plan_table(found.certification, PLANNED, epsilon_at(CONFIDENCE)) if found.plans else ()
         return {
-            "records": frame.num_rows,
-            "notes": list(self._notes),
-            "columns": frame.column_names,
-            "head": [["" if v is None else str(v)[:80] for v in row.values()] for row in head],
+            "ready": found.ready,
+            **{name: getattr(found, name) for name in ("records", "groups", "labels", "certification", "least_bound")},
+            "findings": [msgspec.to_builtins(finding) for finding in found.findings],
+            "plans": [{"cells": row.cells, "bound": row.bound} for row in plans],
         }
-
-    def _counts(self) -> dict[str, Any] | None:
-        """Return groups and labels with their numbers of records, and what was left out."""
-        roles = self._kept["roles"]
-        if not roles["label"] or not roles["sensitive"]:
-            return None
-        table = self._read()
-        groups = table.count(np.zeros(len(table), dtype=np.int64), 1).group_sizes
-        labels = {
-            label.name: dict(zip(label.names, np.bincount(label.codes[label.codes >= 0]).tolist(), strict=False))
-            for label in table.labels
-        }
-        return {
-            "records": len(table),
-            "groups": groups,
-            "labels": labels,
-            "left_out": [f"{e.records:,} records: {e.reason}" for e in table.exclusions],
-            "notes": list(table.notes),
-        }
-
-    def plan(self) -> dict[str, Any]:
-        """Return the T* that calibrated cells can have, by their number, before anything is fitted."""
-        table = self._read()
-        sizes = table.count(np.zeros(len(table), dtype=np.int64), 1).group_sizes
-        certify = {group: max(1, int(n * AWARE_PARTS[CERTIFY])) for group, n in sizes.items()}
-        rows = plan_table(certify, PLANNED, 1.0 - CONFIDENCE)
-        return {"records": certify, "rows": [{"cells": row.cells, "bound": row.bound} for row in rows]}
 
     # -- exploring --------------------------------------------------------------------------------------------
 
     def explore(self) -> None:
         """Try encoders on training and select records, and tell the page of each growth. Runs in a thread."""
         table = self._read()
-        self._searches = {}
         # Trees first: their points are there after a second.
         blind = Search(table, Grid(kinds=("tree", "boosted")), Claim(confidence=CONFIDENCE), parts=PARTS)
-        blind.run(progress=self._progress, found=self._tell_points)
+        blind.run(
+            progress=self._progress, found=lambda found: self._tell(kind="points", points=list(map(_point, found)))
+        )
         price = blind.boosting_utility()
-        self._searches["blind"] = blind
+        self._blind = blind
         self._tell(kind="order", family="blind", order=[_point(blind.candidates[i], i) for i in blind.chain()])
         self._tell(kind="price", utility=price)
         try:
@@ -191,17 +190,14 @@ class Project:
             return
         useful = set(aware.useful())
         front = [_point(aware.candidates[i], i) for i in aware.front() if i in useful]
-        self._searches["aware"] = aware
         self._tell(kind="points", points=front[:MOST_POINTS])
         self._tell(kind="order", family="aware", order=front)
 
-    def _tell_points(self, candidates: Any) -> None:
-        self._tell(kind="points", points=[_point(candidate) for candidate in candidates])
-
-    def choose(self, target: float, family: str) -> None:
-        """Keep the target, and whether cells may read the group, for the next time that the page is opened."""
+    def choose(self, target: float, family: str) -> dict[str, str]:
+        """Keep the target, and whether cells may read the group; return the command that issues the same."""
         _check_choice(target, family)
         self._keep(choice={"target": target, "family": family})
+        return {"command": self._command(target, family)}
 
     # -- understanding ----------------------------------------------------------------------------------------
 
@@ -211,19 +207,15 @@ class Project:
         from certifare.report.evaluation import evaluate
         from certifare.report.html import render_parts
 
-        encoder, select = self._tried(number), self._searches["blind"].select
+        encoder, select = self._tried(number), self._blind.select  # type: ignore[union-attr]  # it was tried
         cells = np.asarray(encoder.apply(select.features), dtype=np.int64)
         counted = certify_counts(select.count(cells, encoder.n_cells_), min_group_size=1)
-        data = report_data(
-            counted, encoder=describe_encoder(encoder), evaluation=evaluate(encoder, select, cells=cells)
-        )
+        evaluation = evaluate(encoder, select, cells=cells)
+        data = report_data(counted, encoder=describe_encoder(encoder), evaluation=evaluation)
         return render_parts(data, SECTIONS, "select")
 
     def explain(self, number: int | None, record: int) -> dict[str, Any]:
-        """Explain why a record is in its cell: by an encoder that was tried, or by the issued one.
-
-        Records are those of the select part: none of those that certify.
-        """
+        """Explain why a select record is in its cell: by an encoder that was tried, or by the issued one."""
         table = self._read()
         rows = split(table, PARTS)["select"]
         if not 1 <= record <= len(rows):
@@ -238,77 +230,73 @@ class Project:
         return {"record": record, "of": len(rows), "text": str(explanation), "values": values}
 
     def _tried(self, number: int) -> Any:
-        search = self._searches.get("blind")
-        if search is None or not 0 <= number < len(search.candidates):
+        if self._blind is None or not 0 <= number < len(self._blind.candidates):
             raise ArgumentError("This encoder is not in memory any more: explore once more.")
-        return search.encoder(number)
+        return self._blind.encoder(number)
 
     # -- issuing ----------------------------------------------------------------------------------------------
 
-    def command(self, target: float, family: str) -> str:
-        """Return the command that issues the same certificate."""
-        roles, name = self._kept["roles"], self._kept["name"]
-        words = ["certifare", "fit", name]
-        for role in ("label", "sensitive", "drop"):
-            words += [word for column in roles[role] for word in (f"--{role}", column)]
+    def _command(self, target: float, family: str, confidence: float = CONFIDENCE) -> str:
+        words = ["certifare", "fit", self._kept["name"]]
+        for role, columns in self._named().items():
+            words += [word for column in columns for word in (f"--{role}", column)]
         words += ["--target", f"{target:g}"]
         if family == "aware":
             words += ["--group-aware", "--split", ",".join(f"{share:g}" for share in AWARE_PARTS.values())]
-        return shlex.join(words)
+        return shlex.join([*words, *(["--confidence", f"{confidence:g}"] if confidence != CONFIDENCE else [])])
 
-    def issue(self, target: float, family: str, key: Path | None) -> None:
-        """Certify: the ordinary job, as ``certifare fit`` does it, which counts the look. Runs in a thread."""
+    def issue(self, target: float, family: str, key: Path | None, *, again: bool = False) -> None:
+        """Certify: the ordinary job, as ``certifare fit`` does it, which counts the look. Runs in a thread.
+
+        With ``again``, records may have been looked at before: the certificate has the confidence that is left.
+        """
         _check_choice(target, family)
-        roles, number = self._kept["roles"], len(self._kept["issued"]) + 1
-        aware = family == "aware"
-        bundle = produce(
-            self._kept["source"],
-            **self._named(),
-            target=target,
-            confidence=CONFIDENCE,
-            group_aware=aware,
-            parts=AWARE_PARTS if aware else PARTS,
-            progress=self._progress,
-        )
-        folder = self.folder / f"issue-{number}"
-        result = {
-            **describe_result(bundle),
-            "command": self.command(target, family),
-            "folder": folder.name,
-            "signed": key is not None,
-        }
+        confidence = (self._kept["again"] if again else None) or CONFIDENCE
+        aware, number = family == "aware", len(self._kept["issued"]) + 1
+        try:
+            bundle = produce(
+                self._kept["source"],
+                **self._named(),
+                target=target,
+                confidence=confidence,
+                group_aware=aware,
+                parts=AWARE_PARTS if aware else PARTS,
+                progress=self._progress,
+            )
+        except LooksError as error:
+            self._keep(again=error.left)
+            raise ArgumentError(LOOKED_BEFORE if error.left else str(error)) from error
+        command, folder = self._command(target, family, confidence), self.folder / f"issue-{number}"
+        result = {**describe_result(bundle), "command": command, "folder": folder.name, "signed": key is not None}
         try:
             if bundle.certificate is not None:
                 self._progress("writing the report", 0, 1)
-                bundle.save(folder, key=key, dataset=self._kept["name"], command=result["command"])
-                issued = Issued(folder, target, key is not None)
-                issued.encode(self._frame(), roles)
-                result["words"] = issued.words()
+                bundle.save(folder, key=key, dataset=self._kept["name"], command=command)
+                Issued(folder, target, confidence, key is not None).encode(self._frame(), self._kept["roles"])
         except BaseException as error:
             result |= {"verdict": "NOT WRITTEN", "bound": None, "advice": [str(error)]}
             raise
-        finally:
-            self._keep(issued=[*self._kept["issued"], result])  # the look was taken, whatever came of it
-        self._tell(kind="issued", result=result)
+        finally:  # the look was taken, whatever came of it
+            self._keep(issued=[*self._kept["issued"], {**result, "confidence": confidence}], again=result["next"])
+        self._tell(kind="issued")
 
     def last_issued(self) -> Issued:
         """Return the last certificate that was issued."""
         for result in reversed(self._kept["issued"]):
             if result["bound"] is not None:
-                return Issued(self.folder / str(result["folder"]), float(result["target"]), bool(result["signed"]))
+                folder, confidence = self.folder / str(result["folder"]), float(result.get("confidence", CONFIDENCE))
+                return Issued(folder, float(result["target"]), confidence, bool(result["signed"]))
         raise ArgumentError("No certificate has been issued in this project yet.")
 
     # -- work that takes long ---------------------------------------------------------------------------------
 
     def begin(self, name: str) -> None:
         """Note that work begins; refuse a second one."""
-        with self._lock:
-            if self.running is not None:
-                raise ArgumentError("Something is running in this project: wait for it, or cancel it.")
+        with self._idle():
             self.running = name
             self._cancelled.clear()
             if name == "explore":
-                self.events = []
+                self.events, self._blind = [], None
             self._tell(kind="started", work=name)
 
     def run(self, work: Callable[[], None]) -> None:
@@ -351,6 +339,12 @@ class Project:
             self._native, self._notes = read_file(self._kept["source"])
         return self._native
 
+    def _check(self) -> Readiness:
+        """Check the table as ``certifare check`` does; roles that are not set are guessed."""
+        if self._found is None:
+            self._found = check_table(self._frame(), **self._named(), parts=PARTS, ledger=False)
+        return self._found
+
     def _read(self) -> Table:
         """Return the table with its roles, as ``certifare fit`` reads it."""
         if self._table is None:
@@ -361,10 +355,17 @@ class Project:
         """Return the roles as keywords."""
         return {role: tuple(columns) for role, columns in self._kept["roles"].items()}
 
-    def _idle(self) -> Any:
-        if self.running is not None:
-            raise ArgumentError("Something is running in this project: wait for it, or cancel it.")
-        return self._lock
+    def _forget(self) -> None:
+        self._found = self._table = self._blind = None
+        self.events = []
+
+    @contextmanager
+    def _idle(self) -> Iterator[None]:
+        """Within this, nothing is running in the project, and nothing begins."""
+        with self._lock:
+            if self.running is not None:
+                raise ArgumentError(BUSY)
+            yield
 
     def _keep(self, **decided: Any) -> None:
         self._kept |= decided
@@ -375,16 +376,13 @@ class Project:
 
 def _point(candidate: Candidate, number: int | None = None) -> dict[str, Any]:
     """Return what the page draws of an encoder."""
-    gamma = candidate.setting.gamma
     return {
         "number": number,
         "kind": candidate.setting.kind,
         "cells": candidate.cells,
-        "gamma": gamma,
         "bound": float(candidate.prediction.bound),
         "utility": float(candidate.utility),
         "accuracy": float(candidate.accuracy),
-        "auc": None if candidate.auc is None else float(candidate.auc),
     }
 
 

@@ -1,4 +1,4 @@
-"""The server of the studio: what the page asks for, answered by its project."""
+"""The server of the studio: what the page asks for, answered by its project, on this machine alone."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import asyncio
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -27,6 +29,8 @@ from certifare.report.html import style_sheet
 from certifare.studio.guard import REPORT_POLICY, Guard
 from certifare.studio.projects import Project
 
+#: The one address that the studio listens on: no other machine reaches it.
+HOST = "127.0.0.1"
 #: Files of the page, by name; no other file is served from the package.
 STATIC = {"studio.js": "text/javascript", "studio.css": "text/css"}
 #: Endings of tables; what a file is called besides does not matter, since it is stored under a name of our own.
@@ -37,6 +41,8 @@ MOST_UPLOAD = 1 << 30
 #: Seconds between two looks for news in a project.
 PAUSE = 0.03
 LOST = "The studio does not know this project: it was made by another run, in another folder. Begin a new one at /."
+Asked = dict[str, Any]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Studio:
@@ -73,22 +79,23 @@ class Studio:
             self._projects[name] = Project.load(self.folder / name)
         return self._projects[name]
 
-    def earlier(self) -> list[dict[str, Any]]:
-        """Return the projects of this folder that hold a table, the last first."""
+    def state(self, project: Project) -> dict[str, Any]:
+        """Return the state of a project, with the others of this folder that hold a table, the last first."""
         found = sorted(self.folder.glob("*/project.json"), key=lambda path: -path.stat().st_mtime)[:20]
-        listed = []
+        earlier = []
         for path in found:
             try:
                 kept = json.loads(path.read_text("utf-8"))
-                listed.append({"id": path.parent.name, "name": kept["name"], "issued": len(kept["issued"])})
+                earlier.append({"id": path.parent.name, "name": kept["name"], "issued": len(kept["issued"])})
             except (OSError, ValueError, KeyError):
                 continue
-        return listed
+        return {**project.state(), "earlier": earlier}
 
-    def start(self, project: Project, name: str, work: Callable[[], None]) -> None:
+    def start(self, project: Project, name: str, work: Callable[[], None]) -> dict[str, str]:
         """Let a worker do what takes long."""
         project.begin(name)
         self._workers.submit(project.run, work)
+        return {"running": name}
 
     def key(self, *, public: bool) -> Path:
         """Return a half of the signing key, which is made once for all projects of the folder."""
@@ -111,18 +118,22 @@ class Studio:
         ending = Path(name).suffix.lower()
         if ending not in ENDINGS:
             raise ArgumentError(f"{name!r}: choose a table that is a CSV, Parquet, Arrow or Feather file.")
+        too_large = HTTPException(
+            413,
+            f"The file is larger than {self.most / (1 << 20):,.0f} MB, the most that the studio takes. "
+            "Name it on the command line instead (certifare studio FILE), or use certifare fit.",
+        )
         stated = request.headers.get("content-length", "")
         if stated.isdigit() and int(stated) > self.most:
-            raise HTTPException(413, self._too_large())
+            raise too_large
         place.parent.mkdir(parents=True, exist_ok=True)
-        target, written = place.with_suffix(ending), 0
-        partial = place.with_suffix(".part")
+        target, partial, written = place.with_suffix(ending), place.with_suffix(".part"), 0
         try:
             with partial.open("wb") as file:
                 async for chunk in request.stream():
                     written += len(chunk)
                     if written > self.most:
-                        raise HTTPException(413, self._too_large())
+                        raise too_large
                     await run_in_threadpool(file.write, chunk)
             partial.replace(target)
         except ClientDisconnect as error:
@@ -131,34 +142,92 @@ class Studio:
             partial.unlink(missing_ok=True)
         return target, name
 
-    def _too_large(self) -> str:
-        return (
-            f"The file is larger than {self.most / (1 << 20):,.0f} MB, the most that the studio takes (--max-upload). "
-            "Name it on the command line instead (certifare studio FILE), or use certifare fit."
-        )
+
+# -- what the page asks for -----------------------------------------------------------------------------------------
 
 
-# -- requests -------------------------------------------------------------------------------------------------------
+def _example(studio: Studio, project: Project, _: Asked) -> Asked:
+    with as_file(files("certifare.data") / "adult.parquet") as path:
+        project.open(path, "adult.parquet")
+    return studio.state(project)
 
 
-def _studio(request: Request) -> Studio:
-    found: Studio = request.app.state.studio
-    return found
+def _roles(studio: Studio, project: Project, asked: Asked) -> Asked:
+    project.set_roles(asked)
+    return studio.state(project)
 
 
-def _project(request: Request) -> Project:
-    return _studio(request).project(request.path_params["project"])
+def _issue(studio: Studio, project: Project, asked: Asked) -> Asked:
+    target, family = _choice(asked)
+    key = studio.key(public=False) if asked.get("sign") is True else None
+    again = asked.get("again") is True
+    return studio.start(project, "issue", lambda: project.issue(target, family, key, again=again))
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    """Read a small JSON object."""
+def _explain(_: Studio, project: Project, asked: Asked) -> Asked:
+    number = None if asked.get("number") == "issued" else _number(asked, "number")
+    return project.explain(number, _number(asked, "record"))
+
+
+def _file(studio: Studio, project: Project, asked: Asked) -> Response:
+    name, issued = str(asked["name"]), project.last_issued()
+    if name == "bundle.zip":
+        headers = {"Content-Disposition": 'attachment; filename="bundle.zip"'}
+        return Response(issued.publish(studio.key(public=True)), media_type="application/zip", headers=headers)
+    if name == "report.html":
+        return FileResponse(issued.file(name), headers={"Content-Security-Policy": REPORT_POLICY})
+    return FileResponse(issued.file(name), filename=name)
+
+
+def _history(_: Studio, project: Project, __: Asked) -> str:
+    page = project.last_issued().history()
+    if page is None:
+        raise HTTPException(404, "There is no history yet.")
+    return page
+
+
+#: Plain data is answered as JSON, text as a page in a frame.
+WORK: tuple[tuple[str, str, Callable[[Studio, Project, Asked], Any]], ...] = (
+    ("GET", "state", lambda studio, project, _: studio.state(project)),
+    ("POST", "example", _example),
+    ("POST", "roles", _roles),
+    ("POST", "explore", lambda studio, project, _: studio.start(project, "explore", project.explore)),
+    ("POST", "cancel", lambda _, project, __: project.cancel()),
+    ("POST", "choice", lambda _, project, asked: project.choose(*_choice(asked))),
+    ("GET", "understand", lambda _, project, asked: project.understand(_number(asked, "number"))),
+    ("GET", "explain", _explain),
+    ("POST", "issue", _issue),
+    ("GET", "files/{name}", _file),
+    ("GET", "check", lambda studio, project, _: project.last_issued().check(studio.key(public=True))),
+    ("GET", "history", _history),
+)
+
+
+def _endpoint(work: Callable[[Studio, Project, Asked], Any]) -> Endpoint:
+    """Return what answers a request by work in a thread; small JSON objects and parameters are handed to it."""
+
+    async def endpoint(request: Request) -> Response:
+        studio: Studio = request.app.state.studio
+        project = studio.project(request.path_params["project"])
+        asked = await _body(request) if request.method == "POST" else {**request.query_params, **request.path_params}
+        found = await run_in_threadpool(work, studio, project, asked)
+        if isinstance(found, Response):
+            return found
+        if isinstance(found, str):
+            return HTMLResponse(found, headers={"Content-Security-Policy": REPORT_POLICY})
+        return JSONResponse(found)
+
+    return endpoint
+
+
+async def _body(request: Request) -> Asked:
     content = b""
     async for chunk in request.stream():
         content += chunk
         if len(content) > MOST_JSON:
             raise HTTPException(413, "The request is too large.")
     try:
-        found = json.loads(content)
+        found = json.loads(content or b"{}")
     except ValueError as error:
         raise ArgumentError("The request is no JSON.") from error
     if not isinstance(found, dict):
@@ -166,27 +235,29 @@ async def _body(request: Request) -> dict[str, Any]:
     return found
 
 
-def _choice(body: dict[str, Any]) -> tuple[float, str]:
-    target = body.get("target")
+def _choice(asked: Asked) -> tuple[float, str]:
+    target = asked.get("target")
     if isinstance(target, bool) or not isinstance(target, int | float):
         raise ArgumentError("The target is no number.")
-    return float(target), str(body.get("family"))
+    return float(target), str(asked.get("family"))
 
 
-def _number(request: Request, name: str) -> int:
-    text = request.query_params.get(name, "")
-    if not re.fullmatch(r"[0-9]{1,9}", text):
+def _number(asked: Asked, name: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text := str(asked.get(name, ""))):
         raise ArgumentError(f"{name}: give a whole number.")
     return int(text)
 
 
+# -- what is not a request of the page for work ---------------------------------------------------------------------
+
+
 async def _home(request: Request) -> Response:
-    project = await run_in_threadpool(_studio(request).new)
+    project = await run_in_threadpool(request.app.state.studio.new)
     return RedirectResponse(f"/projects/{project.id}", 303)
 
 
 async def _page(request: Request) -> Response:
-    _project(request)
+    request.app.state.studio.project(request.path_params["project"])
     return HTMLResponse(_packaged("studio.html"))
 
 
@@ -199,14 +270,13 @@ async def _static(request: Request) -> Response:
     return Response(_packaged(name), media_type=STATIC[name])
 
 
-async def _state(request: Request) -> Response:
-    project = _project(request)
-    state = await run_in_threadpool(project.state)
-    return JSONResponse({**state, "earlier": _studio(request).earlier()})
+def _packaged(name: str) -> str:
+    return files("certifare.studio").joinpath("static", name).read_text("utf-8")
 
 
 async def _upload(request: Request) -> Response:
-    studio, project = _studio(request), _project(request)
+    studio: Studio = request.app.state.studio
+    project = studio.project(request.path_params["project"])
     path, name = await studio.store(request, project.folder / f"table-{secrets.token_hex(4)}")
     try:
         with _called(path, name):
@@ -217,7 +287,24 @@ async def _upload(request: Request) -> Response:
     for other in project.folder.glob("table-*"):
         if other != path:
             other.unlink()
-    return await _state(request)
+    return JSONResponse(await run_in_threadpool(studio.state, project))
+
+
+async def _fresh(request: Request) -> Response:
+    """Verify the certificate on fresh records, or add them to its history as a period."""
+    studio: Studio = request.app.state.studio
+    project = studio.project(request.path_params["project"])
+    issued = project.last_issued()
+    path, name = await studio.store(request, project.folder / f"fresh-{secrets.token_hex(4)}")
+    try:
+        with _called(path, name):
+            if "period" not in request.query_params:
+                return JSONResponse(await run_in_threadpool(issued.check, studio.key(public=True), path))
+            period = request.query_params["period"].strip()[:60] or Path(name).stem
+            await run_in_threadpool(issued.add_period, path, period)
+            return JSONResponse({})
+    finally:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -229,45 +316,9 @@ def _called(path: Path, name: str) -> Iterator[None]:
         raise type(error)(str(error).replace(str(path), name)) from error
 
 
-async def _example(request: Request) -> Response:
-    project = _project(request)
-    with as_file(files("certifare.data") / "adult.parquet") as path:
-        await run_in_threadpool(project.open, path, "adult.parquet")
-    return await _state(request)
-
-
-async def _roles(request: Request) -> Response:
-    body = await _body(request)
-    if not all(isinstance(body.get(role, []), list) for role in ("label", "sensitive", "drop")):
-        raise ArgumentError("Roles are lists of columns.")
-    await run_in_threadpool(_project(request).set_roles, body)
-    return await _state(request)
-
-
-async def _plan(request: Request) -> Response:
-    return JSONResponse(await run_in_threadpool(_project(request).plan))
-
-
-async def _explore(request: Request) -> Response:
-    project = _project(request)
-    _studio(request).start(project, "explore", project.explore)
-    return JSONResponse({"running": "explore"})
-
-
-async def _cancel(request: Request) -> Response:
-    _project(request).cancel()
-    return JSONResponse({})
-
-
-async def _choose(request: Request) -> Response:
-    project = _project(request)
-    project.choose(*_choice(await _body(request)))
-    return JSONResponse({"command": project.command(**project.state()["choice"])})
-
-
 async def _events(request: Request) -> Response:
     """Stream what happens in a project, from the beginning: after a reload the page is told again."""
-    project = _project(request)
+    project = request.app.state.studio.project(request.path_params["project"])
 
     async def stream() -> AsyncIterator[str]:
         sent, silent, events = 0, 0.0, project.events
@@ -286,83 +337,11 @@ async def _events(request: Request) -> Response:
     return StreamingResponse(stream(), media_type="text/event-stream")
 
 
-async def _understand(request: Request) -> Response:
-    page = await run_in_threadpool(_project(request).understand, _number(request, "number"))
-    return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
-
-
-async def _explain(request: Request) -> Response:
-    number = None if request.query_params.get("number") == "issued" else _number(request, "number")
-    found = await run_in_threadpool(_project(request).explain, number, _number(request, "record"))
-    return JSONResponse(found)
-
-
-async def _issue(request: Request) -> Response:
-    studio, project, body = _studio(request), _project(request), await _body(request)
-    target, family = _choice(body)
-    if project.state()["issued"] and body.get("again") is not True:
-        raise ArgumentError(
-            "The certification records of this project were looked at before. Another certificate is another look at "
-            "them: confirm that you want it."
-        )
-    key = studio.key(public=False) if body.get("sign") is True else None
-    studio.start(project, "issue", lambda: project.issue(target, family, key))
-    return JSONResponse({"running": "issue"})
-
-
-async def _file(request: Request) -> Response:
-    studio, project, name = _studio(request), _project(request), request.path_params["name"]
-    if name == "bundle.zip":
-        packed = await run_in_threadpool(project.last_issued().publish, studio.key(public=True))
-        headers = {"Content-Disposition": 'attachment; filename="bundle.zip"'}
-        return Response(packed, media_type="application/zip", headers=headers)
-    if name == "report.html":
-        return FileResponse(project.last_issued().file(name), headers={"Content-Security-Policy": REPORT_POLICY})
-    return FileResponse(project.last_issued().file(name), filename=name)
-
-
-async def _check(request: Request) -> Response:
-    studio = _studio(request)
-    return JSONResponse(await run_in_threadpool(_project(request).last_issued().check, studio.key(public=True)))
-
-
-async def _fresh(request: Request) -> Response:
-    """Verify the certificate on fresh records, or add them to its history as a period."""
-    studio, project = _studio(request), _project(request)
-    issued = project.last_issued()
-    path, name = await studio.store(request, project.folder / f"fresh-{secrets.token_hex(4)}")
-    try:
-        with _called(path, name):
-            if "period" not in request.query_params:
-                return JSONResponse(await run_in_threadpool(issued.check, studio.key(public=True), path))
-            period = request.query_params["period"].strip()[:60] or Path(name).stem
-            await run_in_threadpool(issued.add_period, path, period)
-            return JSONResponse({})
-    finally:
-        path.unlink(missing_ok=True)
-
-
-async def _history(request: Request) -> Response:
-    page = await run_in_threadpool(_project(request).last_issued().history)
-    if page is None:
-        raise HTTPException(404, "There is no history yet.")
-    return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
-
-
-def _packaged(name: str) -> str:
-    return files("certifare.studio").joinpath("static", name).read_text("utf-8")
-
-
-async def _mistake(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)[:2000]}, 400)
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101  (registered for these alone)
-    return JSONResponse({"error": error.detail}, error.status_code)
-
-
-async def _bug(_: Request, error: Exception) -> Response:
+async def _failed(_: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code)
+    if isinstance(error, CertifareError):
+        return JSONResponse({"error": str(error)[:2000]}, 400)
     return JSONResponse({"error": f"A mistake in certifare itself: {type(error).__name__}: {error}"[:2000]}, 500)
 
 
@@ -375,37 +354,45 @@ def make_app(studio: Studio, token: str, port: int) -> Starlette:
         await run_in_threadpool(studio.close)
 
     own = "/projects/{project}"
-    routes = [
-        Route("/", _home),
-        Route("/static/{name}", _static),
-        Route(own, _page),
-        *(
-            Route(f"{own}/{path}", answer, methods=[method])
-            for method, path, answer in (
-                ("GET", "state", _state),
-                ("PUT", "table", _upload),
-                ("POST", "example", _example),
-                ("POST", "roles", _roles),
-                ("GET", "plan", _plan),
-                ("POST", "explore", _explore),
-                ("POST", "cancel", _cancel),
-                ("POST", "choice", _choose),
-                ("GET", "events", _events),
-                ("GET", "understand", _understand),
-                ("GET", "explain", _explain),
-                ("POST", "issue", _issue),
-                ("GET", "files/{name}", _file),
-                ("GET", "check", _check),
-                ("PUT", "fresh", _fresh),
-                ("GET", "history", _history),
-            )
-        ),
-    ]
     app = Starlette(
-        routes=routes,
+        routes=[
+            Route("/", _home),
+            Route("/static/{name}", _static),
+            Route(own, _page),
+            Route(f"{own}/events", _events),
+            Route(f"{own}/table", _upload, methods=["PUT"]),
+            Route(f"{own}/fresh", _fresh, methods=["PUT"]),
+            *(Route(f"{own}/{path}", _endpoint(work), methods=[method]) for method, path, work in WORK),
+        ],
         middleware=[Middleware(Guard, token=token, port=port)],
-        exception_handlers={CertifareError: _mistake, HTTPException: _refused, Exception: _bug},
+        exception_handlers=dict.fromkeys((CertifareError, HTTPException, Exception), _failed),
         lifespan=lifespan,
     )
     app.state.studio = studio
     return app
+
+
+def serve(studio: Studio, *, port: int = 0, show: Callable[[str], None]) -> None:
+    """Serve the studio until the process is interrupted.
+
+    Parameters
+    ----------
+    studio : Studio
+    port : int
+        0 takes a free one.
+    show : callable
+        Told the address to open, with its token, when the server listens.
+    """
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((HOST, port))
+        except OSError as error:
+            raise ArgumentError(f"Port {port} cannot be used: {error.strerror}. Name another with --port.") from error
+        found, token = listening.getsockname()[1], secrets.token_urlsafe(32)
+        # Requests are not logged: addresses hold the token, and names of files.
+        app = make_app(studio, token, found)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
+        listening.listen()
+        show(f"http://{HOST}:{found}/?token={token}")
+        uvicorn.Server(config).run(sockets=[listening])

@@ -336,7 +336,7 @@ def absent(name: str, names: Sequence[str], role: str = "column") -> MissingColu
         hint = f" Did you mean {' or '.join(repr(lowered[n]) for n in near)}?"
     else:
         hint = f" The table has {listing(names, 12)}."
-    option = "--" if role in (*ROLES, "feature", "drop", "categorical", "continuous") else ""
+    option = "--" if role in (*ROLES, "feature", "drop", "categorical") else ""
     where = "" if role == "column" else f" ({option}{role})"
     return MissingColumnError(f"No column {name!r}{where}.{hint}")
 

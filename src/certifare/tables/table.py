@@ -581,7 +581,7 @@ def suggest_comparison(name: str, values: Sequence[Any], role: str) -> str:
         return ""
     middle = numbers[len(numbers) // 2]
     digits = 0 if middle == 0 else 1 - math.floor(math.log10(abs(middle)))
-    bands = ", or cut it (--label-cuts, --label-quantiles)" if role == "label" else ""
+    bands = ", or cut it (--label-cuts)" if role == "label" else ""
     example = f"{name}>={round(middle, digits):g}"
     return f' It is a number: compare it with a meaningful threshold, such as "{example}"{bands}.'
 

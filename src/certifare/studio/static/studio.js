@@ -5,9 +5,10 @@ const here = location.pathname.replace(/\/$/, "");
 const $ = (id) => document.getElementById(id);
 const steps = ["open", "plan", "explore", "understand", "issue", "check"];
 const SERIES = { tree: "series-1", boosted: "series-2", calibrated: "series-3" };
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const percent = (share) => `${(100 * share).toFixed(1).replace(/\.0$/, "")} %`;
 const count = (n) => n.toLocaleString("en-US");
 const up = (x) => (Math.ceil(x * 1e4 - 1e-9) / 1e4).toFixed(4);
+const inPoints = (x) => `${Math.ceil(1e3 * x - 1e-9) / 10} percentage points`;
 let state = {}, points = [], orders = {}, price = null, scale = null, chosen = null, shownParts = null;
 
 // -- small helpers --------------------------------------------------------------------------------------------------
@@ -27,6 +28,7 @@ function svg(name, attributes = {}, ...children) {
 }
 
 function fill(node, ...children) { node.replaceChildren(...children.filter(Boolean)); return node; }
+const fact = (name, value) => el("div", {}, el("dt", {}, name), el("dd", {}, value));
 const items = (texts) => texts.map((text) => el("li", {}, text));
 
 function table(node, caption, headings, rows, numbers = true) {
@@ -66,7 +68,7 @@ async function attempt(work, busy) {
 
 function reachable(step) {
   if (step === "open") return true;
-  if (!state.counts) return false;
+  if (!state.found?.ready) return false;
   if (step === "plan" || step === "explore") return true;
   if (step === "check") return issued() !== null;
   return Object.keys(orders).length > 0 || (state.issued || []).length > 0;
@@ -100,6 +102,7 @@ function setState(found) {
   $("earlier").hidden = Boolean(state.table) || !others.length;
   fill($("earlier").querySelector("ul"), ...others.map((other) => el("li", {},
     el("a", { href: `/projects/${encodeURIComponent(other.id)}` }, other.name), other.issued ? `, ${other.issued} issued` : "")));
+  $("begin").hidden = Boolean(state.table);
   $("opened").hidden = !state.table;
   if (state.table) showTable();
 }
@@ -124,13 +127,25 @@ function showTable() {
     box.addEventListener("change", sendRoles);
     return el("label", {}, box, ` ${name}`);
   }));
-  const counts = state.counts;
-  $("roles-problem").hidden = !state.problem;
-  $("roles-problem").textContent = state.problem || "";
-  const listed = counts ? { groups: counts.groups, ...counts.labels } : {};
-  fill($("counts"), ...Object.entries(listed).map(([name, values]) => el("div", {}, el("h3", {}, name), bars(values))));
-  fill($("counts-notes"), ...(counts ? items([...counts.left_out, ...counts.notes]) : []));
+  const { found, problem: reason } = state;
+  $("roles-problem").hidden = !reason;
+  $("roles-problem").textContent = reason || "";
+  $("ready").hidden = !found?.ready;
+  fill($("counts"), ...Object.entries(found ? { groups: found.groups, ...found.labels } : {}).map(([name, values]) => el("div", {}, el("h3", {}, name), bars(values))));
+  fill($("findings"), ...(found ? found.findings.map(finding) : []));
   show();
+}
+
+// What `certifare check` finds; a column that it is about can be left out at once.
+function finding({ severity, column, text, remedy }) {
+  const words = [text, remedy].filter(Boolean).join("; ").replace(/ \(--[^)]*\)/g, ""), { drop } = state.roles;
+  const item = el("li", { class: severity }, el("b", {}, { error: "To correct: ", warning: "Look at this: ", note: "" }[severity]), words);
+  if (severity !== "note" && state.table.columns.includes(column) && !drop.includes(column) && ![...state.roles.label, ...state.roles.sensitive].includes(column)) {
+    const out = el("button", { type: "button", class: "small" }, `Leave out ${column}`);
+    out.addEventListener("click", () => { [...$("drop").querySelectorAll("input")].find((box) => box.value === column).checked = true; sendRoles(); });
+    item.append(" ", out);
+  }
+  return item;
 }
 
 function bars(values) {
@@ -159,12 +174,12 @@ async function opening(work, busy) {
 
 // -- plan -----------------------------------------------------------------------------------------------------------
 
-async function showPlan() {
-  const plan = await ask("/plan");
-  const groups = Object.entries(plan.records).map(([name, n]) => `${count(n)} of ${name}`).join(", ");
-  $("plan-records").textContent = `Of your records, 40 % will certify: ${groups}.`;
-  table($("plan-table"), "The smallest T* that these records allow", ["cells", "T*", "selection rates differ by at most"],
-    plan.rows.map((row) => [row.cells, up(row.bound), `${(100 * Math.ceil(1000 * row.bound) / 1000).toFixed(1)} percentage points`]));
+function showPlan() {
+  const { certification, least_bound: least, plans } = state.found;
+  $("plan-records").textContent = `Of your records, 40 % will certify: ${Object.entries(certification).map(([name, n]) => `${count(n)} of ${name}`).join(", ")}.`;
+  $("plan-least").textContent = least === null ? "" : `If cells do not read the group, T* is at least ${up(least)} (${inPoints(least)}); exploring shows how much more. If they may read it, T* depends on their number alone:`;
+  table($("plan-table"), "The smallest T* that these records allow, if cells may read the group", ["cells", "T*", "selection rates differ by at most"],
+    plans.map((row) => [row.cells, up(row.bound), inPoints(row.bound)]));
 }
 
 // -- explore --------------------------------------------------------------------------------------------------------
@@ -197,8 +212,7 @@ function heard(event) {
     drawSoon();
   } else if (kind === "price") { price = event.utility; drawSoon(); }
   else if (kind === "note") $("explore-notes").append(el("li", {}, event.text));
-  else if (kind === "issued") { if (!state.issued.some((r) => r.folder === event.result.folder)) state.issued.push(event.result); }
-  else ended(kind, work, event.text);
+  else if (kind !== "issued") attempt(() => ended(kind, work, event.text));
 }
 
 function running(work) {
@@ -209,12 +223,14 @@ function running(work) {
   $("cancel-issue").hidden = work !== "issue";
 }
 
-function ended(kind, work, text) {
+async function ended(kind, work, text) {
   running(null);
+  if (work === "issue") state = { ...await ask("/state"), choice: state.choice };
   const line = work === "issue" ? $("issue-stage") : $("stage");
   line.textContent = { finished: work === "explore" ? `${count(points.length)} encoders` : "", cancelled: "Cancelled.", failed: "" }[kind];
   show();
   if (kind === "failed") problem(text);
+  else if (work === "issue") $("result").scrollIntoView();
 }
 
 function draw() {
@@ -268,7 +284,7 @@ const target = () => Number($("target").value);
 function mark() {
   const order = orders[family()] || [];
   chosen = order.filter((p) => p.bound <= target()).pop() || null;
-  $("target-text").textContent = target().toFixed(3);
+  $("target-text").textContent = inPoints(target());
   const marker = $("marker");
   if (marker && scale) {
     const x = (v) => `${(100 * v / scale.right).toFixed(2)}%`, y = (v) => `${(100 * (scale.high - v) / (scale.high - scale.low)).toFixed(2)}%`;
@@ -277,7 +293,6 @@ function mark() {
     if (chosen) parts.push(svg("circle", { cx: x(chosen.bound), cy: y(chosen.utility), r: "9", class: "ring" }));
     fill(marker, ...parts);
   }
-  const fact = (name, value) => el("div", {}, el("dt", {}, name), el("dd", {}, value));
   if (chosen) {
     fill($("chosen"), fact("encoder", chosen.kind), fact("cells", chosen.cells), fact("predicted T*", up(chosen.bound)), fact("accuracy", percent(chosen.accuracy)), fact("information", percent(chosen.utility)),
       price === null ? null : fact("price of the bound", `${(100 * Math.max(0, price - chosen.utility)).toFixed(1)} points`));
@@ -304,6 +319,7 @@ function showUnderstand() {
   mark();
   const last = issued(), tried = chosen && chosen.number !== null && family() === "blind";
   $("explanation").hidden = true;
+  fill($("record-values"));
   $("one-record").hidden = !tried && !last;
   const wanted = tried ? `/understand?number=${chosen.number}` : last ? "/files/report.html" : null;
   $("understand-what").textContent = tried
@@ -318,8 +334,10 @@ async function explain() {
   const number = chosen && chosen.number !== null && family() === "blind" ? chosen.number : "issued";
   const found = await ask(`/explain?number=${number}&record=${encodeURIComponent($("record").value)}`);
   $("record").max = found.of;
+  $("record-of").textContent = `of ${count(found.of)} select records`;
+  fill($("record-values"), ...Object.entries(found.values).map(([name, value]) => fact(name, value)));
   $("explanation").hidden = false;
-  $("explanation").textContent = `Record ${count(found.record)} of ${count(found.of)} select records\n${Object.entries(found.values).map(([name, value]) => `${name}: ${value}`).join(", ")}\n\n${found.text}`;
+  $("explanation").textContent = found.text;
 }
 
 // -- issue ----------------------------------------------------------------------------------------------------------
@@ -327,21 +345,19 @@ async function explain() {
 async function showIssue() {
   mark();
   const last = [...state.issued].pop();
-  $("issue-what").textContent = `Target: T* at most ${target().toFixed(3)}. ${family() === "aware" ? "Cells may read the group." : "Cells do not read the group."}`;
+  $("issue-what").textContent = `Target: selection rates differ by at most ${inPoints(target())} (T* ≤ ${target().toFixed(3)}). ${family() === "aware" ? "Cells may read the group." : "Cells do not read the group."}`;
   $("command").textContent = (await post("/choice", { target: target(), family: family() })).command;
-  $("again-line").hidden = !last;
-  if (last) $("again-text").textContent = `Look again at the same records${last.next ? `: all looks then hold together with ${percent(last.next)} confidence` : ""}`;
+  $("again-line").hidden = state.again === null;
+  if (state.again !== null) $("again-text").textContent = `Look again at the same records: all results then hold together with ${percent(state.again)} confidence`;
   $("result").hidden = !last;
   if (!last) return;
   const passed = last.bound !== null;
   fill($("result"), el("h2", {}, "Result ", el("strong", { class: `badge ${passed ? "good" : "bad"}` }, last.verdict)),
-    passed ? el("strong", { class: "bound" }, `T* = ${up(last.bound)}`) : null,
-    passed ? el("p", { class: "claim" }, last.words) : null,
-    passed ? el("p", {}, `A ${last.kind} encoder with ${last.cells} cells; accuracy of majority votes ${percent(last.accuracy)}.${last.look ? ` Look ${last.look} at these records.` : ""} ${last.signed ? "Signed." : "Not signed."}`) : null,
-    el("ul", {}, ...items(passed ? last.follows : last.advice)),
-    passed ? el("p", { class: "actions" }, ...[["bundle.zip", "Download the bundle"], ["encoded.csv", "Download the encoded table"], ["report.html", "Read the report"]].map(([name, text]) =>
-      el("a", { class: "button", href: `${here}/files/${name}`, ...(name === "report.html" ? { target: "_blank", rel: "noopener" } : { download: name }) }, text)), el("a", { class: "button strong", href: "#check" }, "Check it")) : null,
-    el("ul", { class: "notes" }, ...items(last.notes)));
+    ...(passed ? [el("p", { class: "result" }, last.words), el("dl", { class: "facts" }, fact("T*", up(last.bound)), fact("encoder", last.kind), fact("cells", last.cells), last.accuracy === null ? "" : fact("accuracy", percent(last.accuracy)), fact("look", last.look ?? "not counted"), fact("signed", last.signed ? "yes" : "no")),
+      el("p", { class: "actions" }, el("a", { class: "button strong", href: "#check" }, "Check it"), ...[["bundle.zip", "Download the bundle"], ["encoded.csv", "Download the encoded table"], ["report.html", "Read the report"]].map(([name, text]) =>
+        el("a", { class: "button", href: `${here}/files/${name}`, ...(name === "report.html" ? { target: "_blank", rel: "noopener" } : { download: name }) }, text))),
+      el("h3", {}, "What it says"), el("p", {}, last.claim)] : []),
+    el("ul", {}, ...items(passed ? last.follows : last.advice)), el("ul", { class: "notes" }, ...items(last.notes)));
 }
 
 async function certify() {

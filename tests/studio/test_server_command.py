@@ -34,10 +34,10 @@ def test_a_port_that_is_taken_is_an_error_in_words(tmp_path):
     import socket
 
     from certifare.errors import ArgumentError
-    from certifare.studio.serving import serve
+    from certifare.studio.server import Studio, serve
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(ArgumentError, match="--port"):
-            serve(tmp_path, port=taken.getsockname()[1], show=print)
+            serve(Studio(tmp_path), port=taken.getsockname()[1], show=print)
