@@ -5,7 +5,7 @@ import pytest
 from certifare.encoders import FairTreeEncoder
 from certifare.frontier import Grid
 from certifare_research.datasets import Dataset
-from certifare_research.experiments.growths import best, distinct, explore, front, independent_parts
+from certifare_research.experiments.growths import best, choose, distinct, explore, front, independent_parts
 from certifare_research.experiments.shift import spoil
 
 
@@ -78,6 +78,15 @@ def test_certificates_of_larger_samples_are_tighter(points):
     assert point.certificate(method="lemmas").bound > point.certificate().bound
 
 
+def test_choice_meets_its_target(points):
+    choice = choose(points, 0.5)
+    assert choice is not None
+    assert choice.certificate.bound <= 0.5
+    assert choice.certificate.candidates == 1  # tested in a fixed order: each at full ε
+    assert choice.tried >= 1
+    assert choose(points, 1e-6) is None
+
+
 def test_best():
     records = [{"accuracy": 0.7, "bound": 0.1}, {"accuracy": 0.9, "bound": 0.3}]
     assert best(records, 0.2)["accuracy"] == 0.7
@@ -110,3 +119,8 @@ def test_encoders_that_do_not_feel_their_setting_are_there_once(data, parts):
     assert len(once) < len(points)
     figures = [(p.cells, p.vote("train").text(), p.adversary("train").text(), p.vote().text()) for p in points]
     assert {f for p, f in zip(points, figures, strict=True) if p in once} == set(figures)
+
+
+def test_another_merit_chooses_another_encoder(points):
+    most, fewest = (choose(points, 0.9, merit=lambda p, sign=sign: sign * p.cells) for sign in (1, -1))
+    assert most.point.cells > fewest.point.cells

@@ -42,27 +42,6 @@ def command(way: str, metric: str = METRIC, retain: float = 0.0) -> str:
     return " ".join(word for word in words if word)
 
 
-def encoders(
-    run: Run,
-    dataset: Dataset,
-    way: str,
-    split: int,
-    metric: str = METRIC,
-    retain: float = 0.0,
-    levels: Sequence[float] = LEVELS,
-) -> tuple[Dataset, Dataset, Iterator[tuple[float, Any, float]]]:
-    """Run one command on one split; return the test records, all others, and what it delivers for each level."""
-    seed = run.seed + split
-    held_out = dataset.parts(SHARES, seed)["test"]
-    test, rest = dataset.take(held_out), dataset.take(np.setdiff1d(np.arange(len(dataset)), held_out))
-    claim = Claim(metric=metric, population="clusters" if rest.clusters is None else "records")
-    options: dict[str, Any] = {"seed": seed, "retain": retain, "n_jobs": 1}
-    if not retain:
-        options["utility"] = "accuracy"
-    search = _calibrated if way == "calibrated cells" else _tested
-    return test, rest, search(run, _table(rest), claim, way, options, levels)
-
-
 def delivered(run: Run, item: Sequence[Any]) -> list[dict[str, Any]]:
     """Run one command on one split for each level; return what it delivers, with the test records' outcome.
 
@@ -70,10 +49,18 @@ def delivered(run: Run, item: Sequence[Any]) -> list[dict[str, Any]]:
     records.
     """
     data, way, split, metric, retain, levels = (*item, 0.0, LEVELS)[:6] if len(item) == 4 else item
-    test, rest, found_encoders = encoders(run, run.load(data), way, split, metric, retain, levels)
+    dataset = run.load(data)
+    seed = run.seed + split
+    held_out = dataset.parts(SHARES, seed)["test"]
+    test, rest = dataset.take(held_out), dataset.take(np.setdiff1d(np.arange(len(dataset)), held_out))
+    claim = Claim(metric=metric, population="clusters" if rest.clusters is None else "records")
+    options: dict[str, Any] = {"seed": seed, "retain": retain, "n_jobs": 1}
+    if not retain:
+        options["utility"] = "accuracy"
     found = []
-    for level, encoder, bound in found_encoders:
-        cells, known = (cells_of(encoder, part, way) for part in (test, rest))
+    search = _calibrated if way == "calibrated cells" else _tested
+    for level, encoder, bound in search(run, _table(rest), claim, way, options, levels):
+        cells, known = (_cells(encoder, part, way) for part in (test, rest))
         k = int(encoder.n_cells_)
         shares = [np.bincount(cells[test.s == g], minlength=k) / (test.s == g).sum() for g in (0, 1)]
         votes = {"y": encoder.cell_scores()[0].argmax(axis=1)}
@@ -137,8 +124,7 @@ def claims(found: Sequence[Mapping[str, Any]], metric: str = METRIC) -> list[dic
     ]
 
 
-def cells_of(encoder: Any, part: Dataset, way: str) -> NDArray[np.int64]:
-    """Return the cell of each record; calibrated cells read the group."""
+def _cells(encoder: Any, part: Dataset, way: str) -> NDArray[np.int64]:
     groups = {"sensitive_features": pa.array(part.s)} if way == "calibrated cells" else {}
     return np.asarray(encoder.apply(part.X, **groups), dtype=np.int64)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, stdev
@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.certificates import CellCounts, Certificate, certify_counts, one_per_cluster
+from certifare.certificates import CellCounts, Certificate, Claim, certify_counts, one_per_cluster
 from certifare.certificates.lemmas import lemmas_bound
 from certifare.frontier.fronts import pareto
+from certifare.frontier.ordering import chain
 from certifare.frontier.paths import Explorer, GrowthPath
 from certifare.frontier.settings import Grid, Setting
+from certifare.frontier.target import Outlook
 from certifare.tables.table import Table
 from certifare_research.datasets import Dataset
 from certifare_research.evaluation.outcomes import Outcome
@@ -73,6 +75,11 @@ class Point:
             min_group_size=1,
             **others,
         )
+
+    def outlook(self, metric: str = "demographic_parity") -> Outlook:
+        """Predict from training and select records; of certification records only the numbers are used."""
+        sizes = self._cell_counts("certify").merge_cells([0] * self.cells)
+        return Outlook.of(self._cell_counts("train"), self._cell_counts("select"), sizes, Claim(metric=metric))
 
     def _cell_counts(self, part: str, times: int = 1) -> CellCounts:
         table = self.counts(part) * times
@@ -190,6 +197,43 @@ def independent_parts(dataset: Dataset, shares: Mapping[str, float], seed: int =
     for name in {"select", "certify"} & parts.keys():
         parts[name] = independent_rows(dataset, parts[name], seed, name)
     return parts
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """An encoder chosen for a target before any certification or test record was looked at, and its certificate."""
+
+    point: Point
+    certificate: Certificate
+    tried: int
+
+
+def choose(
+    points: Sequence[Point],
+    target: float,
+    metric: str = "demographic_parity",
+    merit: Callable[[Point], float] | None = None,
+) -> Choice | None:
+    """Order on training and select records, then test in that order, each at full ε, as ``certifare fit`` does.
+
+    None where the first test fails. The merit of an encoder is its accuracy on training and select records, unless
+    ``merit`` says otherwise.
+    """
+    outlooks = [p.outlook(metric) for p in points]
+    order = chain([o.predict(EPSILON).bound for o in outlooks], [(merit or _merit)(p) for p in points])
+    passed = None
+    for tried, number in enumerate(order, 1):
+        if (certificate := points[number].certificate(metric)).bound > target:
+            break
+        passed = Choice(points[number], certificate, tried)
+    return passed
+
+
+def _merit(point: Point) -> float:
+    """Accuracy on select records, and on training records as if there were an eighth of them."""
+    select, train = point.vote("select"), point.vote("train")
+    n_select, n_train = select.counts.sum(), train.counts.sum() / 8
+    return float((n_select * select.accuracy + n_train * train.accuracy) / (n_select + n_train))
 
 
 def best(records: Iterable[Mapping[str, Any]], limit: float, by: str = "bound") -> Mapping[str, Any] | None:
