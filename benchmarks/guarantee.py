@@ -719,17 +719,33 @@ def adding_up_holders(population: Population, n: int, seed: int) -> bool:
     return result["bound"] < population.distance(encoder) - ROUNDING
 
 
-def fitting_a_stream(population: Population, n: int, seed: int, *, target: float | None = None) -> bool:
-    """Fit on a Parquet file as if it were too large for memory."""
+def fitting_where_it_is(
+    population: Population,
+    n: int,
+    seed: int,
+    *,
+    target: float | None = None,
+    dask: bool = False,
+    group_aware: bool = False,
+) -> bool:
+    """Do the whole job on a Parquet file as if it were too large for memory, as a stream or on a Dask cluster."""
     from unittest.mock import patch
 
     path = workplace() / "large.parquet"
     population.draw(n, np.random.default_rng([seed, 10])).to_parquet(path, row_group_size=n // 3)
+    table: object = path
+    if dask:
+        import dask.dataframe as dd
+
+        cluster()
+        table = dd.read_parquet(path, split_row_groups=True)
     with (
         patch("certifare.frontier.large.LARGE", 0),
         patch("certifare.frontier.large.SAMPLE_RECORDS", n // 2),
+        patch("certifare.engines.thresholds.MOST_LISTED", n // 10),
     ):
-        bundle = produce(path, **ROLES, target=target, grid=GRID, n_jobs=1, min_group_size=5)
+        options = {"group_aware": True, "grid": Grid(cells=[2, 3, 4])} if group_aware else {"grid": GRID}
+        bundle = produce(table, **ROLES, **options, target=target, n_jobs=1, min_group_size=5)
     assert any("were certified on where they are" in note for note in bundle.notes)
     return _missed(bundle, population.distance)
 
@@ -1274,8 +1290,13 @@ def tracks() -> Iterator[Track]:
         for place in ("file", "DuckDB", "counts", "column"):
             jobs = 600 if place == "file" else 200
             yield Track(f"command certify, {name}, {place}", jobs, partial(certifying_crossed, people, n, place=place))
-    yield Track("fit to a target, stream", 500, partial(fitting_a_stream, plain, 3_000, target=0.1999))
-    yield Track("fit without a target, stream, some labels unknown", 300, partial(fitting_a_stream, unlabelled, 3_000))
+    yield Track("fit to a target, stream", 500, partial(fitting_where_it_is, plain, 3_000, target=0.1999))
+    labels_unknown = partial(fitting_where_it_is, unlabelled, 3_000)
+    yield Track("fit without a target, stream, some labels unknown", 300, labels_unknown)
+    on_dask = partial(fitting_where_it_is, plain, 3_000, dask=True)
+    yield Track("fit to a target, Dask", 300, partial(on_dask, target=0.1999))
+    yield Track("fit without a target, Dask", 200, on_dask)
+    yield Track("fit without a target, group-aware, Dask", 200, partial(on_dask, group_aware=True))
     yield Track("fit and certify on Dask", 200, partial(working_on_dask, plain, 600))
     for per_group in (400, 920):
         for order, shuffled in (("sorted", False), ("shuffled", True)):

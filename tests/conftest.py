@@ -5,7 +5,7 @@ import os
 # Tests run side by side, so each has one processor. OpenMP reads this when a library first loads it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +96,15 @@ def people() -> dict[str, Any]:
         "sex": sex.tolist(),
         "income": np.where(score > 0, "high", "low").tolist(),
     }
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A browser for all pages that are only looked at."""
+    from tests.report.browser import CHROMIUM, Browser
+
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here: install the Debian package chromium to test pages in a browser")
+    running = Browser()
+    yield running
+    running.close()

@@ -83,6 +83,14 @@ def test_no_import_rule_has_an_exception() -> None:
     assert not [rule["name"] for rule in RULES["contracts"] if "ignore_imports" in rule]
 
 
+def test_a_class_of_more_than_350_lines_says_why() -> None:
+    for path in sorted(PRODUCT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno >= 350:
+                words = " ".join((ast.get_docstring(node) or "").split())
+                assert "The class is long because" in words, f"{path}: {node.name}"
+
+
 def test_a_test_module_is_named_after_the_module_that_it_tests() -> None:
     """``tests/<room>/test_<module>.py``, or ``test_<module>_<aspect>.py``; other modules are listed above."""
     modules = {str(path.relative_to(PRODUCT)) for path in PRODUCT.rglob("*.py")}

@@ -22,13 +22,14 @@ import numpy as np
 
 from certifare.certificates import Certificate, Exclusion, Interval
 from certifare.certificates.bounding import Evidence
+from certifare.certificates.calibrated import CALIBRATED_METRICS
 from certifare.certificates.consequences import target_for_ratio
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
+from certifare.certificates.planning import PlanRow, plan_table
 from certifare.certificates.rounding import percent, round_up
 from certifare.certificates.wording import plain_claim
 from certifare.drawing.card import html_card
-from certifare.encoders.calibrated_cells import no_plan
 from certifare.errors import ArgumentError, FileError
 from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount
@@ -45,6 +46,7 @@ from certifare.frontier.sweeping import Frontier, Point, default_parts, open_sea
 from certifare.frontier.target import growth_needed
 from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.report.evaluation import evaluate
+from certifare.tables.splitting import CERTIFY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,21 +88,12 @@ class Tested:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a classifier does on the certification records, none of which it was made from.
+    """What a classifier does on the certification records, none of which it was made from."""
 
-    Attributes
-    ----------
-    performance : Performance
-        Accuracy, AUC and explained share.
-    distance : Interval
-        Between the groups: of the values of the first label that it predicts.
-    worthless : bool
-        Whether its forecasts go with the label no more than chance would have it. That is said, and decides nothing:
-        were such encoders withheld, those that are delivered would be chosen by the certification records.
-    """
-
-    performance: Performance
-    distance: Interval
+    performance: Performance  # accuracy, AUC and explained share
+    distance: Interval  # between the groups: of the values of the first label that it predicts
+    # Whether its forecasts go with the label no more than chance would have it. That is said, and decides nothing:
+    # were such encoders withheld, those that are delivered would be chosen by the certification records
     worthless: bool = False
 
     @property
@@ -118,20 +111,11 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What would help where no encoder met the target.
-
-    Attributes
-    ----------
-    text : str
-    records : int or None
-        How many records in all would do, at this estimate.
-    target : float or None
-        Which target would probably be met.
-    """
+    """What would help where no encoder met the target."""
 
     text: str
-    records: int | None = None
-    target: float | None = None
+    records: int | None = None  # how many records in all would do, at this estimate
+    target: float | None = None  # which target would probably be met
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +232,24 @@ class Bundle:
         return search.asked if self.certificate is None else self.certificate.joint_confidence
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Where there is no solution: the records of each group that would set the thresholds of calibrated cells.
+
+        Empty if the metric has none.
+        """
+        search = self.frontier.search
+        if self.certificate is not None or search.claim.metric not in CALIBRATED_METRICS or search.claim.given:
+            return {}
+        assert search.table.groups is not None  # noqa: S101  (checked when the job was opened)
+        scale = default_parts(True)[CERTIFY] / search.parts[CERTIFY] if isinstance(search, Search) else 1.0
+        counted = (search.counted_sizes() * scale).astype(int).tolist()
+        return dict(zip(search.table.groups.names, counted, strict=True))
+
+    def plans(self) -> tuple[PlanRow, ...]:
+        """Return T* of calibrated cells by their number, with the records of :attr:`sizes` in cells of equal shares."""
+        return plan_table(self.sizes, epsilon=1.0 - self.confidence, target=self.target) if self.sizes else ()
+
+    @property
     def limit(self) -> float:
         """The chosen encoder's own upper limit at full ε. After a test against a target it is shown, not claimed."""
         if self.certificate is None:
@@ -286,6 +288,7 @@ class Bundle:
             "follows": [] if certificate is None else list(certificate.what_follows()),
             "group_aware": None if self.group_aware is None else msgspec.to_builtins(self.group_aware),
             "advice": [msgspec.to_builtins(advice) for advice in self.advice],
+            "plans": [row.to_dict() for row in self.plans()],
             "exclusions": [msgspec.to_builtins(exclusion) for exclusion in self.exclusions],
             "notes": list(self.notes),
             "warning": self.warning,
@@ -500,6 +503,8 @@ def produce(
         For ``group_aware``: a column that identifies records, whose keyed hash decides about records on a threshold.
     score_column : str, optional
         For ``group_aware``: a column that is a score already. No model is fitted; thresholds are set on this score.
+        Without a label every record may set them: ``certifare calibrate``, or
+        :class:`~certifare.CalibratedEncoder`.
     pool_groups : int, optional
         Pool groups that may be expected to have fewer certification records, by the numbers of the others.
     label_quantiles : int, optional
@@ -844,12 +849,13 @@ def _plan_advice(search: CalibratedSearch, target: float | None, min_cells: int)
     useful = search.useful(min_cells)
     if target is None or not useful:
         return (Advice(f"No plan with {min_cells:,} cells or more predicts the label better than chance."),)
-    names = () if search.table.groups is None else search.table.groups.names
-    sizes = dict(zip(names, search.counted_sizes().tolist(), strict=True))
     reachable = math.ceil(1000 * min(search.bound(i) for i in _smallest(search, useful))) / 1000
     return (
-        Advice(no_plan(sizes, target, search.claim.confidence)),
+        Advice(f"No calibrated cells have T* ≤ {target:g} with so few records."),
         Advice(f"A target of {reachable:g} would be met with these records; none was looked at.", target=reachable),
+        Advice(
+            "More records, or fewer or pooled groups: T* falls as one over the root of the smallest group's records."
+        ),
     )
 
 

@@ -4,25 +4,11 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+from tests.certificates.given import Given
 
 from certifare import CellCounts, certify, certify_counts
 from certifare.certificates import Certificate, Exclusion
 from certifare.errors import ArgumentError, DocumentError, GroupError, TableError
-
-
-class Given:
-    """An encoder that finds the cells in the table."""
-
-    n_cells_ = 2
-
-    def apply(self, X):
-        return X["cell"].to_numpy()
-
-    def training_overlap(self, X):
-        return None
-
-    def sensitive_features_in(self, X):
-        return X["group"]
 
 
 def people(n=4000, seed=0):

@@ -2,6 +2,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+from tests.certificates.given import Given
 
 from certifare import CellCounts, certify, certify_counts, one_per_cluster, thin
 from certifare.certificates.counts import OTHER_KEPT, THINNED, THINNED_CLUSTERS, Exclusion
@@ -68,21 +69,6 @@ def test_other_bad_input_is_refused():
         one_per_cluster([1, 2], population="people")
     with pytest.raises(ArgumentError):
         one_per_cluster([1, 2], weights=[1.0])
-
-
-class Given:
-    """An encoder that finds the cells in the table."""
-
-    n_cells_ = 3
-
-    def apply(self, X):
-        return X["cell"].to_numpy()
-
-    def training_overlap(self, X):
-        return None
-
-    def sensitive_features_in(self, X):
-        return X["group"]
 
 
 def test_a_population_without_clusters_is_refused():

@@ -17,7 +17,7 @@ from certifare.certificates.claims import gaps_of
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.certificates.planning import equal_gaps
-from certifare.certification.monitoring import courses_of
+from certifare.certification.monitoring import NEW_VALUE, courses_of
 from certifare.errors import ArgumentError, CountsError, FileError, GroupError
 from certifare.report import course_data, render_course
 
@@ -463,6 +463,30 @@ def test_each_value_of_the_given_column_has_a_course(tmp_path):
     other = issue(Evidence(certificate.counts.without_labels()), Claim())
     with pytest.raises(FileError, match="scope"):
         year.check_against(other, ENCODER)
+
+
+def test_records_of_a_new_value_of_the_given_column_are_named_as_left_out():
+    rng = np.random.default_rng(0)
+    counts = CellCounts(rng.multinomial(8_000, [1 / 8] * 8).reshape(2, 2, 2), ["f", "m"], ["car", "home"])
+    fresh = CellCounts(rng.multinomial(9_000, [1 / 12] * 12).reshape(2, 2, 3), ["f", "m"], ["boat", "car", "home"])
+    year = History.begin(issue(Evidence(counts), Claim(given="product")), ENCODER).add("May", fresh)
+    boats = int(fresh.given_label("boat").n_records)
+    assert [f.exclusions for f in year.findings()] == [(Exclusion(NEW_VALUE, boats),)] * 2
+    known = History.begin(issue(Evidence(counts), Claim(given="product")), ENCODER).add("May", counts + counts)
+    assert [f.exclusions for f in known.findings()] == [(), ()]
+
+
+def test_training_records_by_groups_of_other_attributes_are_left_out():
+    """An encoder that was fitted with one attribute can be certified, and monitored, for each of two."""
+    rng = np.random.default_rng(0)
+    certificate = issue(Evidence(drawn_people(rng, [0.5] * 4)), Claim(each=("sex", "race")))
+    by_sex = CellCounts([[500, 500], [500, 500]], ["f", "m"])
+    year = History.begin(certificate, ENCODER, training=by_sex).add("May", drawn_people(rng, [0.5] * 4))
+    assert year.training is None
+    assert [finding.course for finding in year.findings()] == ["sex", "race"]
+    year.check_against(certificate, ENCODER, by_sex)
+    by_both = drawn_people(rng, [0.5] * 4)
+    assert History.begin(certificate, ENCODER, training=by_both).training == by_both
 
 
 def alarms_of_two_attributes(confidence, years):

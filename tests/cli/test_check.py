@@ -103,4 +103,15 @@ def test_roles_that_cannot_be_guessed_are_asked_for(cli, tmp_path):
     (tmp_path / "people.csv").write_text("a,b\n" + "\n".join(f"{i},{i * 2}" for i in range(100)))
     result = cli("check", tmp_path / "people.csv")
     assert result.status == 2
-    assert "--sensitive" in result.stderr
+    assert "Name it: --sensitive.\n" in result.stderr
+    (tmp_path / "people.csv").write_text("geschlecht,b\n" + "\n".join(f"{'mw'[i % 2]},{i * 2}" for i in range(100)))
+    assert "Name it: --sensitive. Columns of few values: 'geschlecht'" in cli("check", tmp_path / "people.csv").stderr
+
+
+def test_the_suggested_target_is_within_reach(cli, make_people, tmp_path):
+    make_people(400, 1).to_csv(tmp_path / "people.csv", index=False)
+    result = cli("check", tmp_path / "people.csv", *ROLES, "--json")
+    line = cli("check", tmp_path / "people.csv", *ROLES).stdout.splitlines()[-1]
+    assert 0.08 < result.json["least_bound"] < float(line.split("--target ")[1])
+    make_people(6_000, 1).to_csv(tmp_path / "people.csv", index=False)
+    assert cli("check", tmp_path / "people.csv", *ROLES).stdout.splitlines()[-1].endswith("--target 0.08")

@@ -6,8 +6,7 @@ import pytest
 import typer
 
 from certifare.cli import app
-from certifare.cli.options import METRICS
-from certifare.cli.search_options import KINDS, UTILITIES
+from certifare.cli.options import KINDS, METRICS, UTILITIES
 
 COMMANDS = {
     name: command

@@ -38,7 +38,7 @@ def options_of(command):
 SEARCH = ["{csv}", "--label", "approved", "--sensitive", "sex"]
 WAYS = {
     "plan": {
-        "records": (["--records", "800"], set()),
+        "records": (["--records", "800"], {"together"}),
         "sizes": (["--records", "f=320", "--records", "m=480"], set()),
         "csv": (["{csv}", "--sensitive", "sex"], {"records", "csv"}),
         "parquet": (["{parquet}", "--sensitive", "sex"], {"records", "binary"}),
@@ -65,6 +65,34 @@ WAYS = {
         "equal opportunity": (
             [*SEARCH, "--metric", "equal_opportunity"],
             {"records", "csv", "memory", "grown", "printed", "equal_opportunity"},
+        ),
+    },
+    "calibrate": {
+        "csv": (
+            ["{csv}", "--score", "age", "--sensitive", "sex", "--target", "0.2"],
+            {"records", "csv", "unlabelled"},
+        ),
+        "parquet": (
+            ["{parquet}", "--score", "age", "--sensitive", "sex", "--target", "0.2", "--label", "approved"],
+            {"records", "binary"},
+        ),
+        "equal opportunity": (
+            [
+                "{csv}",
+                "--score",
+                "age",
+                "--sensitive",
+                "sex",
+                "--target",
+                "0.2",
+                "--label",
+                "approved",
+                "--metric",
+                "equal_opportunity",
+                "--cluster",
+                "home",
+            ],
+            {"records", "csv", "equal_opportunity", "cluster"},
         ),
     },
     "sweep": {
@@ -161,7 +189,10 @@ WAYS = {
 VALUES = {
     "valid_until": "2999-12-31",
     **dict.fromkeys(["cells", "max_cells", "min_cell_size", "seed", "suppress"], 5),
-    **dict.fromkeys(["cap", "confidence", "gamma", "max_bound", "max_weight", "min_rate", "min_ratio", "target"], 0.5),
+    **dict.fromkeys(
+        ["cap", "confidence", "gamma", "max_bound", "max_weight", "min_rate", "min_ratio", "target", "share", "select"],
+        0.5,
+    ),
     "stated_records": "f=320",
     **dict.fromkeys(["max_age", "looks", "max_looks", "min_group_size", "pool_groups"], 5),
     "periods": 5,

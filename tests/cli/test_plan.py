@@ -19,6 +19,8 @@ def test_a_plan_for_two_groups_is_a_table(cli):
 
 def test_a_number_of_records_is_that_of_two_equal_groups(cli):
     assert cli("plan", "--records", 801, "--json").json["records"] == {"one group": 400, "the other": 401}
+    shared = cli("plan", "--records", 800, "--share", 0.4, "--json").json["records"]
+    assert shared == {"one group": 320, "the other": 480}
 
 
 def test_a_plan_counts_the_groups_of_a_table(cli, files):
@@ -47,7 +49,10 @@ def test_a_plan_counts_the_groups_of_a_table(cli, files):
         (["--records", "800", "--label", "approved"], "would be ignored"),
         (["{fresh}"], "--sensitive"),
         (["{fresh}", "--sensitive", "sex", "--metric", "equal_opportunity"], "--label"),
-        (["--records", "1"], "at least two groups"),
+        (["--records", "1"], "leaves records in both groups"),
+        (["--records", "800", "--share", "1.5"], "leaves records in both groups"),
+        (["--records", "f=320", "--records", "m=480", "--share", "0.4"], "--share would be ignored"),
+        (["--records", "800", "--target", "1e-9"], "more records than can be planned for"),
     ],
 )
 def test_a_plan_without_what_it_needs_is_refused(cli, files, arguments, words):

@@ -3,10 +3,12 @@
 import io
 import re
 
+import numba
 from rich.console import Console
 
 from certifare.bundle import produce
 from certifare.cli import progress_bars
+from certifare.foundation import compiler
 from certifare.foundation.progress import counter, listening
 from certifare.frontier import Grid
 
@@ -50,6 +52,16 @@ def test_a_terminal_has_a_bar_with_the_time_left(monkeypatch):
         tell("growing trees", 0, 4)
     assert "fitting scores" in text.getvalue()
     assert "left" in text.getvalue()
+
+
+def test_compiling_is_told_once(monkeypatch):
+    text = io.StringIO()
+    monkeypatch.setattr(progress_bars, "err", Console(file=text, width=200))
+    monkeypatch.setattr(compiler.TELLING, "told", False)
+    with progress_bars.stages():
+        numba.njit(lambda x: x + 1)(1)
+        numba.njit(lambda x: x + 2)(1)
+    assert text.getvalue().count(compiler.COMPILING) == 1
 
 
 def test_the_bar_moves_while_scores_are_fitted(make_people):

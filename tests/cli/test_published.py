@@ -15,7 +15,7 @@ from certifare.document import new_key, read_document, write_document
 TEXTS = {
     "label", "sensitive", "weight", "cluster", "categorical", "continuous", "drop", "missing", "delimiter", "encoding",
     "decimal", "metric", "positive", "population", "kind", "split", "utility", "table",
-    "dataset", "feature", "column", "cuts", "names", "on", "label_cuts", "given", "tie_column", "score_column",
+    "dataset", "feature", "column", "cuts", "names", "on", "label_cuts", "given", "tie_column", "score",
     "producer", "purpose", "valid_until",
 }  # fmt: skip
 

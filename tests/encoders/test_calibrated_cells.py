@@ -92,7 +92,7 @@ def test_equal_opportunity_is_about_positives_and_needs_the_label():
     encoder = CalibratedEncoder(target=0.15, metric="equal_opportunity").fit(
         X[:1500], y[:1500], sensitive_features=s[:1500]
     )
-    with pytest.raises(EncoderError, match="pass y to calibrate"):
+    with pytest.raises(EncoderError, match="it needs the label, y"):
         encoder.calibrate(X[1500:], sensitive_features=s[1500:])
     certificate = encoder.calibrate(X[1500:], y[1500:], sensitive_features=s[1500:])
     assert certificate.bound <= 0.15

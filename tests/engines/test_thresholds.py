@@ -43,7 +43,9 @@ class Pieces:
 def find(plan: GapPlan, values: Any, groups: Any, ties: Any, sample: Any = slice(0)) -> tuple[Thresholds, Pieces]:
     encoder: Any = SimpleNamespace(plan_=plan, thresholds_=None, repeated_ties=lambda: TableError("same value"))
     pieces = Pieces(values, groups, ties)
-    work = ThresholdCounter(encoder, None, np.zeros(plan.n_cells - 1, dtype=bool), ())  # type: ignore[arg-type]
+    nothing: Any = None
+    known = np.zeros(plan.n_cells - 1, dtype=bool)
+    work = ThresholdCounter(encoder=encoder, reading=nothing, certified=nothing, positive=None, tie_key=0, known=known)
     return find_thresholds(work, pieces, values[sample], groups[sample]), pieces
 
 

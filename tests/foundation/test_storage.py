@@ -23,6 +23,10 @@ from certifare.foundation.storage import (
 SOURCES = Path(storage.__file__).parents[1]
 #: Where certifare reads what it has brought along, or has just written itself.
 OWN = {
+    ("cli/plugins.py", "read_text"),
+    ("cli/studio.py", "open"),  # the browser
+    ("studio/server.py", "open"),  # a project
+    ("studio/server.py", "read_text"),
     ("drawing/palette.py", "read_text"),
     ("report/html.py", "read_text"),
     ("report/pdf.py", "read_bytes"),

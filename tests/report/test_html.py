@@ -17,7 +17,7 @@ from certifare.errors import FileError
 from certifare.report import describe_encoder, render_html, render_pdf, report_data
 from certifare.tables.table import Table
 
-from .browser import CHROMIUM, Browser, decode_png
+from .browser import CHROMIUM, decode_png
 from .make_screenshots import PICTURES, take
 from .samples import HOSTILE, SCRIPT, balanced, bundle, encoder_report, hostile_report, whole_report
 
@@ -47,15 +47,6 @@ def pages(tmp_path_factory):
         paths[name] = folder / f"{name}.html"
         paths[name].write_text(render_html(content), "utf-8")
     return paths
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("no Chromium here: install the Debian package chromium to test pages in a browser")
-    running = Browser()
-    yield running
-    running.close()
 
 
 # -- without a browser --------------------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ def test_a_wrong_delimiter_is_refused(tmp_path):
 
 def test_absent_files_and_folders(tmp_path):
     write(tmp_path, PEOPLE, "people.csv")
-    with pytest.raises(FileError, match="did you mean .*people.csv"):
+    with pytest.raises(FileError, match=r"There is no file '.*'\. Did you mean '.*people.csv'\?$"):
         read_file(tmp_path / "peple.csv")
     with pytest.raises(FileError, match="is a folder"):
         read_file(tmp_path)

@@ -8,11 +8,14 @@ from certifare.tables.table import Table
 
 def test_identifiers_are_noted():
     n = 2000
-    columns = pa.table({"id": np.arange(n), "name": [f"p{i}" for i in range(n)], "x": np.arange(n) % 7})
-    table = Table.from_frame(columns)
+    names = pa.array([f"p{i}" for i in range(n)])
+    # Text of a CSV file is read as a dictionary.
+    columns = {"id": np.arange(n), "name": names, "read": names.dictionary_encode(), "x": np.arange(n) % 7}
+    table = Table.from_frame(pa.table(columns))
     assert [(finding.severity, finding.column) for finding in table.findings] == [
         ("warning", "id"),
         ("warning", "name"),
+        ("warning", "read"),
     ]
     assert table.notes[0] == (
         "'id': every record has a different value; drop such a column if it identifies records (--drop id)"

@@ -1,12 +1,17 @@
 """Addresses in object stores: which ones are known, what they may hold, and that files appear whole or not at all."""
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pyarrow.fs as pafs
 import pytest
 from tests.engines.conftest import bucket, s3_server  # noqa: F401  (fixtures)
 
 from certifare.errors import ArgumentError, FileError
+from certifare.tables import stores
 from certifare.tables.stores import SCHEMES, Store, reachable, store_address, store_file
 
 
@@ -56,8 +61,57 @@ def test_an_error_of_a_store_names_the_file_and_no_key() -> None:
         raise OSError("request failed, SecretKey=do-not-show-me was rejected.\nmore")
     assert "s3://bucket/x" in str(raised.value)
     assert "do-not-show-me" not in str(raised.value)
+    assert raised.value.__suppress_context__  # a traceback would show what the store said
     with pytest.raises(FileError, match="There is no file 's3://bucket/x'"), reachable("s3://bucket/x"):
         raise FileNotFoundError
+    # What the packages of fsspec raise is no OSError.
+    with pytest.raises(FileError, match="set the store's credentials"), reachable("abfs://c@a.net/x"):
+        raise RuntimeError("403: Forbidden")
+
+
+class Interrupted:
+    """A file system in which every file is interrupted after its first block, as by Ctrl-C."""
+
+    def __init__(self, system: Any) -> None:
+        self.system = system
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.system, name)
+
+    @contextlib.contextmanager
+    def open_output_stream(self, path: str) -> Iterator[Any]:
+        with self.system.open_output_stream(path) as file:
+
+            def write(block: bytes) -> None:
+                file.write(block)
+                raise KeyboardInterrupt
+
+            yield SimpleNamespace(write=write)
+
+
+@pytest.mark.parametrize("kind", ["s3", "a file system"])
+def test_an_upload_that_is_interrupted_leaves_nothing(
+    kind: str,
+    bucket: str,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An S3 client ends the upload with what there is; in other file systems an older file stays as it was."""
+    address = f"{bucket}/people.csv"
+    known = Store(address)
+    system = known.system if kind == "s3" else pafs.LocalFileSystem()
+    path = known.path if kind == "s3" else str(tmp_path / "people.csv")
+    (tmp_path / "people.csv").write_text("older")
+
+    def opened(_: str) -> Any:
+        return SimpleNamespace(system=Interrupted(system), path=path)
+
+    monkeypatch.setattr(stores, "Store", opened)
+    with pytest.raises(KeyboardInterrupt), store_file(address) as local:
+        local.write_text("new")
+    assert not known.is_file
+    assert [found.name for found in tmp_path.iterdir()] == ["people.csv"]
+    assert (tmp_path / "people.csv").read_text() == "older"
 
 
 def test_a_file_appears_whole_or_not_at_all(bucket: str) -> None:  # noqa: F811

@@ -11,7 +11,6 @@ from urllib.parse import unquote, urljoin, urlsplit
 import numpy as np
 import pytest
 from spellchecker import SpellChecker
-from tests.report.browser import CHROMIUM, Browser
 
 from .serving import ROOT, Served, build
 
@@ -44,15 +43,6 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def served(site):
     running = Served(site)
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("no Chromium here: install the Debian package chromium to test pages in a browser")
-    running = Browser()
     yield running
     running.close()
 

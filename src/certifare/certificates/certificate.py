@@ -36,7 +36,8 @@ SMALLEST_INTERSECTION = 30
 class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """An upper confidence bound T* on a distance between groups, for every classifier on the cells.
 
-    Made by :func:`certifare.certify` and :func:`certifare.certify_counts`.
+    Made by :func:`certifare.certify` and :func:`certifare.certify_counts`. The class is long because a certificate
+    describes each of its fields here, and refuses fields that contradict each other wherever it comes from.
 
     Attributes
     ----------

@@ -47,6 +47,10 @@ class PlanRow:
     bound: float
     needed: int | None = None
 
+    def to_dict(self) -> dict[str, float | None]:
+        """Plain data, ready for JSON."""
+        return {"cells": self.cells, "bound": self.bound, "records_needed": self.needed}
+
 
 def plan_table(
     sizes_by_group: Mapping[str, int],
@@ -103,7 +107,9 @@ def records_needed(target: float, cells: int, shares_by_group: Mapping[str, floa
     for _ in range(6):
         ratio = forecast_bound(equal_gaps(_sizes(records, shares), cells), epsilon) / target
         records = min(most, max(low, math.ceil(records * ratio**2)))
-    while records < most and bound_with(records) > target:
+    while bound_with(records) > target:
+        if records >= most:
+            raise ArgumentError(f"target={target:g}: more records than can be planned for ({most:,}) would be needed.")
         records = min(most, math.ceil(records * 1.01))
     return _three_digits(records)
 

@@ -24,7 +24,7 @@ from certifare.encoders.existing import (
 )
 from certifare.encoders.records import check_columns
 from certifare.engines.blocks import roles_of
-from certifare.engines.counting import BlockCounter, CountedRecords, CountRequest, Tally, merge_tallies, reader_for
+from certifare.engines.counting import BlockCounter, CountedRecords, CountRequest, Tally, reader_for
 from certifare.engines.dask.engine import combine_frames, is_dask
 from certifare.engines.memory.tables import Encoder, MemoryRecords
 from certifare.errors import ArgumentError, GroupError
@@ -293,7 +293,7 @@ def _count_elsewhere(
         groups = roles_of(encoder.sensitive if sensitive_features is None else sensitive_features, names, "sensitive")
         labels = () if y is None else roles_of(y, names, "label")
     check_columns(encoder, worker.schema.names)
-    tally: Tally = worker.reduce(BlockCounter(encoder, reader_for(encoder, labels, groups)), merge_tallies)
+    tally: Tally = worker.reduce(BlockCounter((encoder,), reader_for(encoder, labels, groups)), Tally.merge)
     return tally.counted(encoder, labelled=bool(labels), missing=missing, allow_training_records=allow_training_records)
 
 

@@ -47,6 +47,7 @@ FORGETTING = 0.5
 SEVERITY = {"CONFIRMED": 0, "NOT REFUTED": 1, "REFUTED": 2}
 
 NEW_GROUP = "a group that the certificate does not know"
+NEW_VALUE = "a value of the given column that the certificate does not know"
 TOO_FEW = "too few records of the group {group} in this period"
 
 HexDigest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -172,6 +173,9 @@ class Finding:
 
 class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The counts of a certificate, and of all periods since.
+
+    The class is long because it is a file's content with its checks, and the statements that follow from it: all of
+    them share one ε, which only the whole history can divide.
 
     Attributes
     ----------
@@ -306,7 +310,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             trials=certificate.candidates * (certificate.look or 1),
             reference=certificate.counts if labelled else certificate.counts.without_labels(),
             set_thresholds=certificate.method == "calibrated",
-            training=None if training is None else training.without_labels(),
+            training=_training_of(certificate, training),
             pools=certificate.pools,
             min_group_size=min_group_size,
             scope=certificate.scope,
@@ -648,12 +652,33 @@ def courses_of(history: History) -> dict[str, History]:
         kept = []
         for period in history.periods:
             counts = _cut(period.counts, claim, attribute, value)
+            if new := _unknown_values(period.counts, history.reference, scope.given):
+                counts = counts.with_exclusions((*counts.exclusions, Exclusion(NEW_VALUE, new)))
             own = msgspec.structs.replace(period, counts=counts)
             with contextlib.suppress(GroupError):
                 course._usable(own)
                 kept.append(own)
         courses[name] = msgspec.structs.replace(course, periods=tuple(kept))
     return courses
+
+
+def _training_of(certificate: Certificate, training: CellCounts | None) -> CellCounts | None:
+    """Return training records by cell and group; None if the encoder was fitted with groups of other attributes."""
+    if training is None:
+        return None
+    try:
+        certificate.claim.divided(training.groups)
+    except GroupError:
+        return None
+    return training.without_labels()
+
+
+def _unknown_values(counts: CellCounts, reference: CellCounts, given: str | None) -> int:
+    """Return the number of records whose value of the given column was not among the certification records."""
+    if given is None or counts.labels is None:
+        return 0
+    known = [value in (reference.labels or ()) for value in counts.labels]
+    return int(counts.table.sum(axis=(0, 1))[~np.array(known)].sum())
 
 
 def _course_name(attribute: str | None, given: str | None, value: str | None) -> str:

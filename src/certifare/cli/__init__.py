@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from certifare.cli import key
+from certifare.cli.calibrate import calibrate
 from certifare.cli.certify import certify
 from certifare.cli.check import check
 from certifare.cli.count import count
@@ -38,7 +39,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 for command in (
-    demo, plan, check, fit, encode, certify, count, sign, verify, monitor, sweep, show, explain, sql, report, studio,
+    demo, plan, check, fit, calibrate, encode, certify, count, sign, verify, monitor, sweep, show, explain, sql, report,
+    studio,
 ):  # fmt: skip
     app.command(cls=Command)(command)
 app.add_typer(key.app, name="key")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from certifare.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner
+
+    from certifare.document import Terms
 
 #: What the encoder's file of a bundle is called.
 ENCODER = "encoder.json"
@@ -35,6 +38,16 @@ def cuts_of(text: str | None) -> tuple[float, ...] | None:
         return tuple(float(cut) for cut in text.split(","))
     except ValueError:
         raise ArgumentError(f"--label-cuts {text}: give numbers in ascending order, such as 20000,50000.") from None
+
+
+def bands_of(text: str | None) -> dict[str, Any]:
+    """Say where the label is cut: keywords of ``produce`` and ``sweep``."""
+    name, equals, number = (text or "").partition("=")
+    if not equals:
+        return {"label_cuts": cuts_of(text)}
+    if name != "quantiles" or not number.isascii() or not number.isdigit() or int(number) < 2:
+        raise ArgumentError(f"--label-cuts {text}: give numbers (20000,50000), or how many quantiles (quantiles=4).")
+    return {"label_quantiles": int(number)}
 
 
 def check_distance(option: str, value: float | None) -> None:
@@ -77,3 +90,54 @@ def single_label(values: list[str] | None) -> str | None:
     if values is not None and len(values) > 1:
         raise ArgumentError("Certificates condition on one label column: pass --label once.")
     return values[0] if values else None
+
+
+def data_name(name: str | None) -> str | None:
+    """Refuse a name that a certificate cannot hold before any work is done."""
+    if name is not None:
+        from certifare.document.statement import MAX_NAME
+
+        if not 1 <= len(name) <= MAX_NAME:
+            raise ArgumentError(f"--dataset: give a name of 1 to {MAX_NAME} characters, not of {len(name):,}.")
+    return name
+
+
+def check_terms(producer: str | None, purpose: str | None, valid_until: str | None) -> Terms:
+    """Return what a producer states; refuse what a certificate cannot hold."""
+    from certifare.document import Terms
+    from certifare.document.statement import MAX_NAME, MAX_PURPOSE
+
+    for name, text, most in (("producer", producer, MAX_NAME), ("purpose", purpose, MAX_PURPOSE)):
+        if text is not None and not 1 <= len(text) <= most:
+            raise ArgumentError(f"--{name}: give a text of 1 to {most} characters, not of {len(text):,}.")
+    if valid_until is not None:
+        try:
+            last = date.fromisoformat(valid_until)
+        except ValueError:
+            raise ArgumentError(f"--valid-until {valid_until}: give a day, such as 2030-12-31.") from None
+        if last.isoformat() != valid_until:
+            raise ArgumentError(f"--valid-until {valid_until}: write the day as {last}.")
+        if last < datetime.now(UTC).date():
+            raise ArgumentError(f"--valid-until {last}: this day has passed.")
+    try:
+        return Terms(producer=producer, purpose=purpose, valid_until=valid_until)
+    except ValueError as error:
+        raise ArgumentError(f"--{error}") from error
+
+
+def split_shares(text: str, group_aware: bool) -> dict[str, float]:
+    """Return the shares of the parts that a table is split into."""
+    from certifare.frontier.sweeping import default_parts
+
+    usual = default_parts(group_aware)
+    try:
+        shares = [float(share) for share in text.split(",")]
+    except ValueError:
+        shares = []
+    if len(shares) != len(usual):
+        raise ArgumentError(
+            f"--split {text}: give {len(usual)} shares, of the records to {', '.join(usual)} on, such as "
+            f"{','.join(f'{share:g}' for share in usual.values())}. (There is no test part: figures are measured on "
+            "the certification records.)"
+        )
+    return dict(zip(usual, shares, strict=True))

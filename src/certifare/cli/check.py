@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,12 +12,9 @@ import typer
 from rich.text import Text
 
 from certifare.cli.arguments import check_distance, listed
-from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_search, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Json, Label, Sensitive
+from certifare.cli.options import CsvFormat, Json, Label, SearchOptions, Sensitive, TablePath, declare, with_options
 from certifare.cli.running import REFUSED
-from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit, out, printable
 
 if TYPE_CHECKING:
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Mark and style of each severity. The mark alone tells them apart.
 MARKS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·", "dim")}
+#: The target that is suggested if one is within reach.
+TARGET = 0.08
 #: The most groups or labels that are listed.
 MOST_LISTED = 12
 
@@ -33,10 +33,10 @@ MOST_LISTED = 12
 @with_options
 def check(
     context: typer.Context,
-    data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
+    data: TablePath,
     label: Label = None,
     sensitive: Sensitive = None,
-    target: Annotated[float | None, typer.Option(help="The T* that fit would be asked for.")] = None,
+    target: Annotated[float | None, declare(None, "The T* that fit would be asked for.")] = None,
     *,
     search: SearchOptions,
     csv: CsvFormat,
@@ -95,7 +95,8 @@ def _show(found: Readiness, data: Path, target: float | None) -> None:
         out.print("next       correct what is marked ✗, and check again")
         return
     given = [*sys.argv[2:], *(word for role in found.guessed for word in (f"--{role}", *getattr(found, role)))]
-    given += [] if target is not None else ["--target", "0.08"]
+    least = 0.0 if found.least_bound is None or "--group-aware" in given else found.least_bound
+    given += [] if target is not None else ["--target", f"{max(TARGET, ceil(105 * least) / 100):g}"]
     out.print(printable(f"next       {shlex.join(['certifare', 'fit', *given])}"), soft_wrap=True)
 
 

@@ -4,47 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from certifare.cli.options import COLUMNS, READING
 from certifare.errors import ArgumentError, TableError
 from certifare.foundation.storage import atomic_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from certifare.encoders import FairTreeEncoder
     from certifare.foundation.storage import FilePath
     from certifare.tables.reading import Reading
     from certifare.tables.table import Table
-
-ColumnName = Annotated[
-    str | None,
-    typer.Option(
-        "--column",
-        help="Certify this column itself (a decision, a band, a score) instead of an encoder.",
-        rich_help_panel=COLUMNS,
-    ),
-]
-Cuts = Annotated[
-    str | None,
-    typer.Option(
-        help="With --column: where the score is cut, such as 0.3,0.6. Fixed before these records were looked at.",
-        metavar="NUMBERS",
-        rich_help_panel=COLUMNS,
-        hidden=True,
-    ),
-]
-EncoderOutput = Annotated[
-    Path | None,
-    typer.Option(
-        "--encoder-output",
-        help="With --column: write the column's cells as an encoder, to count, verify and monitor.",
-        rich_help_panel=READING,
-        hidden=True,
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -107,8 +78,8 @@ def column_of_files(
     )
 
 
-def write_column(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
-    """Write the encoder where that was asked for; say what a certificate's document is to name."""
+def written_column(encoder: FairTreeEncoder, path: Path | None = None) -> str:
+    """Write the encoder of a column, if that was asked for; return the digest of its file."""
     import msgspec
 
     from certifare.document import digest
@@ -118,7 +89,7 @@ def write_column(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
     if path is not None:
         with atomic_file(path) as temporary:
             temporary.write_bytes(content)
-    return {"encoder_digest": digest(content)}
+    return digest(content)
 
 
 def _plain(value: Any) -> Any:

@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from certifare.cli.arguments import listed
-from certifare.cli.csv_options import CsvFormat
-from certifare.cli.honoured import of_records, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import COLUMNS, Json
+from certifare.cli.honoured import refuse_ignored
+from certifare.cli.options import (
+    COLUMNS,
+    CsvFormat,
+    DatabaseOptions,
+    EncoderPath,
+    Json,
+    RoleOptions,
+    declare,
+    with_options,
+)
 from certifare.cli.progress_bars import progress
-from certifare.cli.record_options import DatabaseOptions, RoleOptions
-from certifare.cli.sources import Certified, checksum_salt, count_database, read_source
+from certifare.cli.sources import Certified, RecordsToCount
 from certifare.cli.terminal import emit, out, printable, show_left_out, show_notes
 from certifare.errors import ArgumentError
 from certifare.foundation.formatting import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from certifare.certificates import CellCounts
-    from certifare.engines.counting import CountedRecords
-    from certifare.tables.files import DataFile
     from certifare.tables.reading import Reading
 
 
 @with_options
 def count(
     context: typer.Context,
-    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Counts file to write.")],
+    encoder: EncoderPath,
+    output: Annotated[Path, declare(None, "Counts file to write.", "--output", "-o")],
     data: Annotated[Path | None, typer.Argument(help="Records: CSV, Parquet or Arrow, of any size.")] = None,
     *,
     database: DatabaseOptions,
     roles: RoleOptions,
     max_weight: Annotated[
         float | None,
-        typer.Option(
-            help="Largest weight (or size of a cluster) in the population. Holders must agree on it.",
-            rich_help_panel=COLUMNS,
-            hidden=True,
+        declare(
+            COLUMNS, "Largest weight (or size of a cluster) in the population. Holders must agree on it.", rare=True
         ),
     ] = None,
     csv: CsvFormat,
@@ -59,18 +57,26 @@ def count(
     from certifare.tables.files import DataFile
 
     known = Certified.load(encoder)
-    records = [] if data is None else [DataFile(data)]
-    database.check(records)
-    where = of_records(*records, stated=known.stated)
-    refuse_ignored(context, *where, *roles.draw_conditions(known.reading, records))
+    files = [] if data is None else [DataFile(data)]
+    database.check(files)
+    place = RecordsToCount(known, files, [], database)
+    refuse_ignored(context, *place.conditions(roles))
     reading = _reading(known, roles, max_weight, csv)
+    labelled = reading.counted(labelled=True).label is not None
     with progress("counting", 1.0, quiet=as_json) as advance:
-        counted = _count(known, records, database, reading, csv, seed=roles.seed, progress=advance)
+        counted = place.count(reading, csv.reading(), labelled=labelled, seed=roles.seed, progress=advance).records
     if counted.positive is not None:
         reading = msgspec.structs.replace(reading, positive=counted.positive)
     made = CountsFile.make(counted, digest(known.encoder), reading)
     made.save(output)
     counts = counted.counts
+
+    def show() -> None:
+        sizes = ", ".join(f"{printable(group)}: {n:,}" for group, n in counts.group_sizes.items())
+        out.print(f"{amount(counts.n_records, 'record')} in {amount(counts.n_cells, 'cell')} ({sizes}) → {output}")
+        show_left_out(counts.exclusions)
+        show_notes(counted.notes)
+
     document = {
         "id": made.id,
         "records": counts.n_records,
@@ -78,7 +84,7 @@ def count(
         "output": str(output),
         "notes": list(counted.notes),
     }
-    emit(document, as_json, lambda: _show(counts, counted.notes, output))
+    emit(document, as_json, show)
 
 
 def _reading(known: Certified, roles: RoleOptions, max_weight: float | None, csv: CsvFormat) -> Reading:
@@ -88,35 +94,6 @@ def _reading(known: Certified, roles: RoleOptions, max_weight: float | None, csv
     if roles.named_label is not None and (roles.given or known.reading.given):
         raise ArgumentError("Records are counted by a label or by a given column: leave --label or --given out.")
     label = roles.named_label or (known.reading.label if certified_label else None)
-    base = known.reading if label is not None else known.reading.unlabelled()
-    words = (*base.missing_words, *listed(csv.missing)) or None
-    return roles.reading(base, label, max_weight=max_weight, missing_words=words, decimal=csv.decimal)
-
-
-def _count(
-    known: Certified,
-    records: Sequence[DataFile],
-    database: DatabaseOptions,
-    reading: Reading,
-    csv: CsvFormat,
-    **request: Any,
-) -> CountedRecords:
-    """Count records in a file, or let the database count its own."""
-    from certifare.certification.certifying import count_records
-    from certifare.document import digest
-    from certifare.encoders.records import load_fitted
-    from certifare.engines.counting import CountRequest
-
-    fitted, labelled = load_fitted(known.encoder), reading.counted(labelled=True).label is not None
-    asked = CountRequest(labelled=labelled, salt=checksum_salt(digest(known.encoder)), **request)
-    if not records:
-        return count_database(fitted, *database.place, reading, asked)
-    source, _ = read_source(fitted, records, reading, labelled=labelled, **csv.reading())
-    return count_records(fitted, source, reading, asked)
-
-
-def _show(counts: CellCounts, notes: Sequence[str], output: Path) -> None:
-    sizes = ", ".join(f"{printable(group)}: {n:,}" for group, n in counts.group_sizes.items())
-    out.print(f"{amount(counts.n_records, 'record')} in {amount(counts.n_cells, 'cell')} ({sizes}) → {output}")
-    show_left_out(counts.exclusions)
-    show_notes(notes)
+    return roles.reading(
+        known.reading if label is not None else known.reading.unlabelled(), label, csv, max_weight=max_weight
+    )

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from certifare.cli.arguments import check_distance
 from certifare.cli.honoured import printed, refuse_ignored
-from certifare.cli.options import Json, Seed, Verbose
+from certifare.cli.options import Json, Seed, Verbose, declare
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
@@ -29,18 +29,19 @@ def demo(
     context: typer.Context,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder to write (certifare-demo; of an audit kit certifare-audit-kit)."),
+        declare(None, "Folder to write (certifare-demo; of an audit kit certifare-audit-kit).", "--output", "-o"),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace the folder if it is a bundle. One that demo made is, anyway.")
+        bool, declare(None, "Replace the folder if it is a bundle. One that demo made is, anyway.", "--replace")
     ] = False,
-    target: Annotated[float | None, typer.Option(help=f"The largest T* to accept ({TARGET}).")] = None,
+    target: Annotated[float | None, declare(None, f"The largest T* to accept ({TARGET}).")] = None,
     audit_kit: Annotated[
         bool,
-        typer.Option(
-            "--audit-kit",
-            help="Write what an auditor is given instead: a signed certificate, the key, records of their own, and "
+        declare(
+            None,
+            "Write what an auditor is given instead: a signed certificate, the key, records of their own, and "
             "what each check prints.",
+            "--audit-kit",
         ),
     ] = False,
     seed: Seed = 0,

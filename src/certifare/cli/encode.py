@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.arguments import listed
-from certifare.cli.csv_options import CsvFormat
-from certifare.cli.help import choose
 from certifare.cli.honoured import of_records, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Json, Replace
+from certifare.cli.options import CsvFormat, EncoderPath, Json, Replace, declare, with_options
 from certifare.cli.progress_bars import progress
 from certifare.cli.sources import Certified
 from certifare.cli.terminal import emit, err, out
@@ -40,31 +37,34 @@ TYPICAL = "typical_"
 @with_options
 def encode(
     context: typer.Context,
-    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
+    encoder: EncoderPath,
     data: Annotated[Path, typer.Argument(help="Table to encode: CSV, Parquet or Arrow, of any size.")],
     output: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
     form: Annotated[
         str,
-        choose(
+        declare(
+            None,
             "What stands for a record: cell and typical values, cell, indicators of cells, or scores.",
-            *FORMS,
-            name="--as",
+            "--as",
+            choices=FORMS,
         ),
     ] = "representatives",
     keep: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Copy this column as it is (the label, say). Patterns and commas, or repeat for several.",
+        declare(
+            None,
+            "Copy this column as it is (the label, say). Patterns and commas, or repeat for several.",
             metavar="COLUMN",
         ),
     ] = None,
     replace: Replace = False,
     spreadsheet_safe: Annotated[
         bool,
-        typer.Option(
+        declare(
+            None,
+            "Put ' before text that a spreadsheet would run as a formula. For .csv.",
             "--spreadsheet-safe",
-            help="Put ' before text that a spreadsheet would run as a formula. For .csv.",
-            hidden=True,
+            rare=True,
         ),
     ] = False,
     *,
@@ -75,8 +75,8 @@ def encode(
 
     Each record becomes its cell: the column cell has its number, and columns typical_… the typical values of the
     training records in that cell, which are not the person's own. The table is read and written in batches, so its size
-    does not matter. Columns copied with --keep are not covered
-    by the certificate: a classifier that sees them sees more than the cell.
+    does not matter. Columns copied with --keep are not covered by the certificate: a classifier that sees them sees
+    more than the cell.
 
     An encoder that was fitted with --group-aware needs the sensitive column. It is read, and left out of the output
     unless --keep names it.
@@ -94,7 +94,7 @@ def encode(
     _check(form, output, replace)
     reading = csv_format(known.reading, csv.reading())
     kept = _kept_columns(listed(keep), data, reading)
-    groups = _group_columns(fitted, data, known, reading)
+    groups = known.group_columns(fitted, data, reading)
     fitted.set_params(output="cells" if form == "representatives" else form)
     begun = time.perf_counter()
     with (
@@ -131,20 +131,6 @@ def _check(form: str, output: Path, replace: bool) -> None:
         raise FileError(f"{str(file)!r} exists already: name another file, or replace it (--replace).")
 
 
-def _group_columns(
-    fitted: RestrictedEncoder, data: Path, known: Certified, reading: dict[str, Any]
-) -> GroupColumns | None:
-    """Find the group's columns, if the encoder reads the group."""
-    from certifare.encoders.records import GroupColumns
-    from certifare.tables.files import open_batches
-
-    if not fitted.reads_groups:
-        return None
-    groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, known.reading.sensitive)
-    fitted.set_params(sensitive=None)  # the groups are read by name, and given with the records
-    return groups
-
-
 def _encode(
     fitted: RestrictedEncoder,
     data: Path,
@@ -170,22 +156,13 @@ def _encode(
         encoded = fitted.transform_from(first, table, None if groups is None else groups.read(table))
         first += len(table)
         if typical:
-            rows = _typical_rows(fitted, table) if rows is None else rows
-            encoded = _beside(encoded, rows.take(encoded.column("cell")))
+            if rows is None:
+                rows = fitted.representatives_like(table)
+                rows = rows.rename_columns([f"{TYPICAL}{name}" for name in rows.column_names])
+            typical_values = rows.take(encoded.column("cell"))
+            names = [*encoded.column_names, *typical_values.column_names]
+            encoded = pa.table([*encoded.columns, *typical_values.columns], names=names)
         yield _with_kept(encoded, table, kept, types, reading["missing"]), batches.position / (batches.size or 1)
-
-
-def _typical_rows(fitted: RestrictedEncoder, table: pa.Table) -> pa.Table:
-    """Return the typical values of each cell, under names that say so."""
-    rows = fitted.representatives_like(table)
-    return rows.rename_columns([f"{TYPICAL}{name}" for name in rows.column_names])
-
-
-def _beside(first: pa.Table, second: pa.Table) -> pa.Table:
-    """Put two tables side by side."""
-    import pyarrow as pa
-
-    return pa.table([*first.columns, *second.columns], names=[*first.column_names, *second.column_names])
 
 
 def _kept_columns(keep: Sequence[str], data: Path, reading: dict[str, Any]) -> tuple[str, ...]:
@@ -200,12 +177,15 @@ def _kept_columns(keep: Sequence[str], data: Path, reading: dict[str, Any]) -> t
 def _with_kept(
     encoded: pa.Table, table: pa.Table, kept: Sequence[str], types: Mapping[str, pa.DataType], missing: Any
 ) -> pa.Table:
-    """Return the encoded records with the columns that are copied, as they were written."""
+    """Add the columns that are copied, as they were written; one that is encoded as well gets another name."""
     from certifare.tables.files import as_written
 
     for column in kept:
         own = table.column(column)
-        encoded = _with(encoded, column, as_written(own, types.get(column, own.type), missing))
+        name = column
+        while name in encoded.column_names:
+            name += "_kept"
+        encoded = encoded.append_column(name, as_written(own, types.get(column, own.type), missing))
     return encoded
 
 
@@ -221,10 +201,3 @@ def _show(document: dict[str, Any], groups: GroupColumns | None, kept: Sequence[
         err.print(f"the group was read ({read}){'' if set(kept) & set(groups.types) else ' and left out'}")
     if kept:
         err.print(f"kept as they are, outside of the certificate: {', '.join(kept)}")
-
-
-def _with(table: pa.Table, name: str, column: Any) -> pa.Table:
-    """Return the table with a column more; one that is encoded as well gets another name."""
-    while name in table.column_names:
-        name += "_kept"
-    return table.append_column(name, column)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_records, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Json
+from certifare.cli.options import CsvFormat, EncoderPath, Json, with_options
 from certifare.cli.sources import Certified
 from certifare.cli.terminal import emit, out
 from certifare.errors import ArgumentError
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 @with_options
 def explain(
     context: typer.Context,
-    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
+    encoder: EncoderPath,
     data: Annotated[Path, typer.Argument(help="Table that holds the record: CSV, Parquet or Arrow, of any size.")],
     wanted: Annotated[
         str,
@@ -41,52 +38,31 @@ def explain(
     leads to another cell.
     """
     from certifare.encoders import load_encoder
-    from certifare.encoders.records import GroupColumns, csv_format
-    from certifare.tables.files import open_batches
+    from certifare.encoders.records import csv_format
 
     known = Certified.load(encoder)
     refuse_ignored(context, *of_records(data, stated=known.stated))
     fitted = load_encoder(known.encoder)
     reading = csv_format(known.reading, csv.reading())
-    groups = None
-    if fitted.reads_groups:
-        groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, known.reading.sensitive)
-        fitted.set_params(sensitive=None)
-    number, record = _find(fitted, data, _Wanted.of(wanted), reading, {} if groups is None else groups.types)
+    groups = known.group_columns(fitted, data, reading)
+    number, record = _find(fitted, data, wanted, reading, {} if groups is None else groups.types)
     explanation = fitted.explain(record, **({} if groups is None else {"sensitive_features": groups.read(record)}))
     document = {"record": number, **explanation.to_dict()}
     emit(document, as_json, lambda: out.print(f"record {number:,}, {explanation}", soft_wrap=True))
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """Which record is asked for: by its number, or by a column and its value."""
-
-    text: str
-    number: int | None
-    column: str
-    value: str
-
-    @classmethod
-    def of(cls, text: str) -> _Wanted:
-        """Read the argument."""
-        column, equals, value = text.partition("=")
-        if equals and column:
-            return cls(text, None, column, value)
-        if not (text.isascii() and text.isdigit() and int(text) > 0):
-            raise ArgumentError(f"Which record is {text!r}? Give its number, from 1, or a column and a value: id=4711.")
-        return cls(text, int(text), "", "")
-
-    def places(self, table: pa.Table, before: int) -> list[int]:
-        """Find it in a part of the table, which comes after other records."""
-        if self.number is None:
-            return _matches(table.column(self.column), self.value)
-        place = self.number - 1 - before
-        return [place] if 0 <= place < table.num_rows else []
+def _number_or_value(text: str) -> tuple[int | None, str, str]:
+    """Read which record is asked for: its number, or else a column and its value there."""
+    column, equals, value = text.partition("=")
+    if equals and column:
+        return None, column, value
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise ArgumentError(f"Which record is {text!r}? Give its number, from 1, or a column and a value: id=4711.")
+    return int(text), "", ""
 
 
 def _find(
-    encoder: Any, path: Path, wanted: _Wanted, reading: dict[str, Any], besides: dict[str, Any]
+    encoder: Any, path: Path, wanted: str, reading: dict[str, Any], groups: dict[str, Any]
 ) -> tuple[int, pa.Table]:
     """Read the file until the record is found; by a value to the end, so that there is one only."""
     import pyarrow as pa
@@ -94,26 +70,25 @@ def _find(
     from certifare.encoders.records import open_records
     from certifare.tables.roles import absent
 
-    column = wanted.column
-    batches = open_records(encoder, path, {**({column: None} if column else {}), **besides}, **reading)
+    number, column, value = _number_or_value(wanted)
+    batches = open_records(encoder, path, {**({column: None} if column else {}), **groups}, **reading)
     if column and column not in batches.names:
         raise absent(column, batches.names, "column that identifies a record")
     found: list[tuple[int, pa.Table]] = []
     before = 0
     for batch in batches:
         table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
-        found += [(before + i + 1, table.slice(i, 1)) for i in wanted.places(table, before)]
+        rows = _matches(table.column(column), value) if number is None else [number - 1 - before]
+        found += [(before + i + 1, table.slice(i, 1)) for i in rows if i < table.num_rows]
         before += table.num_rows
-        if wanted.number is not None and found:
+        if number is not None and found:
             break
     if len(found) == 1:
         return found[0]
-    if wanted.number is not None:
-        raise ArgumentError(f"There is no record {wanted.number:,}: the table has {before:,} records.")
+    if number is not None:
+        raise ArgumentError(f"There is no record {number:,}: the table has {before:,} records.")
     count = f"{len(found):,} records have" if found else "no record has"
-    raise ArgumentError(
-        f"{wanted.text}: {count} this value in column {column!r}. Name a column that identifies one record."
-    )
+    raise ArgumentError(f"{wanted}: {count} this value in column {column!r}. Name a column that identifies one record.")
 
 
 def _matches(column: Any, value: str) -> list[int]:

@@ -3,66 +3,72 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from certifare.cli.arguments import check_distance, signing_key
-from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_search, printed, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Dataset, Json, Key, Replace, RequiredLabel, RequiredSensitive, Suppress, Verbose
+from certifare.cli.options import (
+    Address,
+    CsvFormat,
+    Json,
+    Options,
+    PublishOptions,
+    Replace,
+    RequiredLabel,
+    RequiredSensitive,
+    SearchOptions,
+    TablePath,
+    Verbose,
+    declare,
+    option,
+    with_options,
+)
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
 from certifare.cli.running import REFUSED
-from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit
-from certifare.cli.terms_options import TermsOptions
 from certifare.errors import ArgumentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalOptions(Options):
+    """What a certificate has to reach, and where the work is done."""
+
+    target: float | None = option(None, "The largest T* to accept; without it, the knee of the frontier is certified.")
+    min_ratio: float | None = option(
+        None,
+        "Instead of --target: the smallest ratio of selection rates (0.8: four fifths) of every classifier that "
+        "selects at least --min-rate of some group.",
+        rare=True,
+    )
+    min_rate: float | None = option(None, "With --min-ratio: the selection rate from which it must hold.", rare=True)
+    engine: Address | None = option(
+        None,
+        "Work on a cluster, which reads the Parquet files itself: dask://host:8786, spark://host:7077; dask: starts "
+        "workers on this machine, spark: a session as configured here.",
+        parser=Address,
+        metavar="ADDRESS",
+        rare=True,
+    )
 
 
 @with_options
 def fit(
     context: typer.Context,
-    data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
+    data: TablePath,
     label: RequiredLabel,
     sensitive: RequiredSensitive,
-    target: Annotated[
-        float | None, typer.Option(help="The largest T* to accept; without it, the knee of the frontier is certified.")
-    ] = None,
-    min_ratio: Annotated[
-        float | None,
-        typer.Option(
-            "--min-ratio",
-            help="Instead of --target: the smallest ratio of selection rates (0.8: four fifths) of every classifier "
-            "that selects at least --min-rate of some group.",
-            hidden=True,
-        ),
-    ] = None,
-    min_rate: Annotated[
-        float | None,
-        typer.Option("--min-rate", help="With --min-ratio: the selection rate from which it must hold.", hidden=True),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            metavar="ADDRESS",
-            help="Work on a cluster, which reads the Parquet files itself: dask://host:8786, spark://host:7077; dask: "
-            "starts workers on this machine, spark: a session as configured here.",
-            hidden=True,
-        ),
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the bundle.")] = Path("certifare-bundle"),
-    replace: Replace = False,
     *,
+    goal: GoalOptions,
+    output: Annotated[Path, declare(None, "Folder for the bundle.", "--output", "-o")] = Path("certifare-bundle"),
+    replace: Replace = False,
     search: SearchOptions,
-    key: Key = None,
-    suppress: Suppress = None,
-    dataset: Dataset = None,
-    stated: TermsOptions,
+    published: PublishOptions,
     csv: CsvFormat,
     verbose: Verbose = False,
     as_json: Json = False,
@@ -79,25 +85,25 @@ def fit(
     from certifare.bundle import check_output, produce
     from certifare.frontier.large import is_large
 
-    terms = stated.terms()
-    large = engine is not None or is_large(data)
+    terms = published.terms()
+    large = goal.engine is not None or is_large(data)
     refuse_ignored(context, *of_search(data, search.metric, search.kind, large=large), *printed(as_json))
-    check_distance("--target", target)
-    if suppress is not None and search.group_aware:
+    check_distance("--target", goal.target)
+    if published.suppress is not None and search.group_aware:
         raise ArgumentError(
             "--suppress: the counts of calibrated cells are their plan, which T* is computed from. Leave it out."
         )
     check_output(output, replace=replace)
-    signer = signing_key(key)
-    with stages(quiet=as_json) as progress, _table(data, engine) as table:
+    signer = signing_key(published.key)
+    with stages(quiet=as_json) as progress, _table(data, goal.engine) as table:
         progress(f"reading {data.name}", 0, 1)
         bundle = produce(
             table,
             label=tuple(label),
             sensitive=tuple(sensitive),
-            target=target,
-            min_ratio=min_ratio,
-            min_rate=min_rate,
+            target=goal.target,
+            min_ratio=goal.min_ratio,
+            min_rate=goal.min_rate,
             progress=progress,
             **search.table(),
             **csv.reading(),
@@ -107,12 +113,17 @@ def fit(
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            named = {"suppress": suppress, "dataset": dataset, "terms": terms, "command": command_line(context)}
+            named = {
+                "suppress": published.suppress,
+                "dataset": published.dataset,
+                "terms": terms,
+                "command": command_line(context),
+            }
             bundle.save(output, key=signer, replace=replace, **named)  # type: ignore[arg-type]
     emit(
-        {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and key is not None},
+        {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and signer is not None},
         as_json,
-        lambda: show_bundle(bundle, output if solved else None, signed=key is not None, verbose=verbose),
+        lambda: show_bundle(bundle, output if solved else None, signed=signer is not None, verbose=verbose),
         outcome=bundle.verdict,
         status=0 if solved else REFUSED,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
 from typer.core import TyperCommand
 
 
@@ -53,14 +52,3 @@ class Command(TyperCommand):
         finally:
             for parameter in self._rarer:
                 parameter.hidden = True
-
-
-def choose(help: str, *choices: str, name: str | None = None, **options: Any) -> Any:
-    """Declare an option that takes one of these values, which its help and the shell's completion list."""
-    return typer.Option(
-        *(() if name is None else (name,)),
-        help=help,
-        metavar="|".join(choices),
-        autocompletion=lambda: list(choices),
-        **options,
-    )

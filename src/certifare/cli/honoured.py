@@ -42,8 +42,10 @@ CONDITIONS = {
     "thinned": "--weight, or --cluster with --population records",
     "capped": "a file of records with weights, and without clusters",
     "equal_opportunity": "--metric equal_opportunity",
+    "together": "the records of two groups together (--records 800)",
     "positives": "a table with --metric equal_opportunity",
     "group_aware": "--group-aware",
+    "unlabelled": "no --label",
     "grown": "--kind boosted or tree",
     "listed": "the cells of an encoder in words (no --json)",
     "certified": "a certificate",
@@ -73,7 +75,7 @@ _SEARCH = _when(
     cluster="population",
     equal_opportunity="positive",
     grown="gamma min_cell_size group_aware",
-    group_aware="tie_column score_column",
+    group_aware="tie_column",
 )
 
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
@@ -82,6 +84,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "demo": _when(always="output replace target audit_kit seed as_json", printed="verbose"),
     "plan": _when(
         always="stated_records metric target confidence cells as_json",
+        together="share",
         records="sensitive",
         positives="label positive",
         csv=_CSV,
@@ -96,6 +99,14 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         ),
     },
     "sweep": {**_SEARCH, **_when(always="max_bound")},
+    "calibrate": _when(
+        always="score sensitive target max_cells label tie_column metric each confidence looks ledger min_group_size "
+        "weight cluster unknown_groups seed output replace key dataset producer purpose valid_until as_json",
+        unlabelled="select",
+        cluster="population",
+        equal_opportunity="positive",
+        csv=_CSV,
+    ),
     "encode": _when(
         always="form keep replace as_json",
         csv=_FILE,

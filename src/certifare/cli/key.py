@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from certifare.cli.help import Command
-from certifare.cli.options import Json
+from certifare.cli.options import Json, declare
 from certifare.cli.terminal import emit, out
 from certifare.errors import FileError
 
@@ -22,9 +22,10 @@ def new(
     name: Annotated[Path, typer.Argument(help="Name of the pair: NAME.pem is to be kept, NAME.pub.pem handed on.")],
     passphrase: Annotated[
         bool,
-        typer.Option(
+        declare(
+            None,
+            "Lock the key with a passphrase: that in CERTIFARE_PASSPHRASE, or one that is asked for.",
             "--passphrase",
-            help="Lock the key with a passphrase: that in CERTIFARE_PASSPHRASE, or one that is asked for.",
         ),
     ] = False,
     as_json: Json = False,

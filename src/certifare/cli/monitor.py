@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.arguments import check_distance
-from certifare.cli.csv_options import CsvFile
 from certifare.cli.honoured import of_file, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Json, PublicKey
-from certifare.cli.record_options import DatabaseOptions
+from certifare.cli.options import CsvFile, DatabaseOptions, Json, Options, PublicKey, option, with_options
 from certifare.cli.running import REFUSED
-from certifare.cli.sources import Certified, checksum_salt, count_database, counts_files, load_counts, read_source
+from certifare.cli.sources import Certified, RecordsToCount, counts_files
 from certifare.cli.terminal import emit, err, out, printable, show_left_out, show_notes
 from certifare.errors import ArgumentError, FileError, GroupError
 from certifare.foundation.storage import atomic_file
@@ -24,8 +21,31 @@ from certifare.foundation.storage import atomic_file
 if TYPE_CHECKING:
     from certifare.certification.monitoring import Finding, History
     from certifare.document import Document
-    from certifare.engines.counting import CountedRecords
-    from certifare.tables.files import DataFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class CourseOptions(Options):
+    """Where the history is, what this period is called, and what the first run fixes."""
+
+    history: Path = option(
+        None, "File that keeps the counts of all periods; made by the first run.", default=Path("history.json")
+    )
+    period: str | None = option(None, "What the period is called; the file's name unless given.")
+    target: float | None = option(
+        None, "First run: what the distance is held against; T* of the certificate unless given."
+    )
+    confidence: float | None = option(None, "First run: with which all periods hold together; 0.95 unless given.")
+    periods: int | None = option(None, "First run: how many periods are planned, which then share ε evenly.", min=1)
+    min_group_size: int | None = option(
+        None, "First run: fewest records of a group in a period; 30 unless given.", min=1
+    )
+    output: Path | None = option(None, "Write the history as a page (.html).", "--output", "-o")
+
+    def fixed(self) -> dict[str, Any]:
+        """Return what the first run fixes, as far as it was given."""
+        given = {"target": self.target, "confidence": self.confidence, "planned": self.periods}
+        given["min_group_size"] = self.min_group_size
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @with_options
@@ -38,26 +58,9 @@ def monitor(
             help="Fresh records of the period (CSV, Parquet or Arrow), or counts files. Omit to show the history."
         ),
     ] = None,
-    history: Annotated[
-        Path, typer.Option(help="File that keeps the counts of all periods; made by the first run.")
-    ] = Path("history.json"),
-    period: Annotated[str | None, typer.Option(help="What the period is called; the file's name unless given.")] = None,
-    target: Annotated[
-        float | None,
-        typer.Option(help="First run: what the distance is held against; T* of the certificate unless given."),
-    ] = None,
-    confidence: Annotated[
-        float | None, typer.Option(help="First run: with which all periods hold together; 0.95 unless given.")
-    ] = None,
-    periods: Annotated[
-        int | None, typer.Option(help="First run: how many periods are planned, which then share ε evenly.", min=1)
-    ] = None,
-    min_group_size: Annotated[
-        int | None, typer.Option(help="First run: fewest records of a group in a period; 30 unless given.", min=1)
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the history as a page (.html).")] = None,
-    key: PublicKey = None,
     *,
+    course: CourseOptions,
+    key: PublicKey = None,
     database: DatabaseOptions,
     csv: CsvFile,
     as_json: Json = False,
@@ -71,75 +74,62 @@ def monitor(
     """
     from certifare.tables.files import DataFile
 
-    records = [DataFile(path) for path in data or ()]
-    place = _Place(records, [] if database.sql is not None else counts_files(records), database)
-    refuse_ignored(context, *place.conditions())
-    place.check(period)
-    check_distance("--target", target)
+    files = [DataFile(path) for path in data or ()]
+    counts = [] if database.sql is not None else counts_files(files)
+    fresh = bool(files) or database.sql is not None
+    refuse_ignored(context, *_conditions(files, counts, database))
+    if fresh:
+        database.check(files)
+    if database.sql is not None and course.period is None:
+        raise ArgumentError("--sql needs --period: what the period is called.")
+    if len(files) > 1 and not counts:
+        raise ArgumentError("Give one file of records for a period, or counts files.")
+    check_distance("--target", course.target)
     known, document = _load(bundle, key)
-    fixed = {"target": target, "confidence": confidence, "planned": periods, "min_group_size": min_group_size}
-    course = _history(history, known, fixed, new_allowed=place.fresh)
+    history = _history(course.history, known, document, course.fixed(), new_allowed=fresh)
     notes: tuple[str, ...] = ()
-    if place.fresh:
-        counted = _count(known, document, place, csv)
+    if fresh:
+        place = RecordsToCount(known, files, counts, database)
+        counted = place.count(known.reading, csv.reading(), labelled=document.certificate.claim.labelled).records
         notes = counted.notes
-        course = course.add(period or records[0].path.stem, counted.counts, digest=_digest_of(counted))
-    findings = course.findings()
-    if output is not None:
-        _write_page(output, course, findings)
-    if place.fresh:
-        course.save(history)
-    latest = course.latest() if findings else None
+        history = history.add(course.period or files[0].path.stem, counted.counts, digest=_digest_of(counted.checksum))
+    findings = history.findings()
+    if course.output is not None:
+        from certifare.report import course_data, render_course
+
+        with atomic_file(course.output) as name:
+            name.write_text(render_course(course_data(history, findings)), encoding="utf-8")
+    if fresh:
+        history.save(course.history)
+    latest = history.latest() if findings else None
     certified = document.certificate.bound
     emit(
         {
-            "confidence": course.confidence,
-            "target": course.target,
-            "planned": course.planned,
-            "min_group_size": course.min_group_size,
+            "confidence": history.confidence,
+            "target": history.target,
+            "planned": history.planned,
+            "min_group_size": history.min_group_size,
             "certified": certified,
-            "metric": course.metric,
+            "metric": history.metric,
             "periods": [finding.to_dict() for finding in findings],
             "notes": list(notes),
-            "history": str(history),
-            "page": None if output is None else str(output),
+            "history": str(course.history),
+            "page": None if course.output is None else str(course.output),
         },
         as_json,
-        lambda: _show(course, findings, notes, certified),
+        lambda: _show(history, findings, notes, certified),
         outcome="DONE" if latest is None else latest.outcome,
         status=REFUSED if latest is not None and latest.refuted else 0,
     )
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where the records of a period are: in a file, in counts files, in a database, or nowhere."""
-
-    records: list[DataFile]
-    counts: list[DataFile]
-    database: DatabaseOptions
-
-    @property
-    def fresh(self) -> bool:
-        """Whether there are records."""
-        return bool(self.records) or self.database.sql is not None
-
-    def conditions(self) -> tuple[str, ...]:
-        """Conditions under which options are honoured."""
-        if self.database.sql is not None:
-            return ("sql",)
-        if self.counts:
-            return ("counts",)
-        return of_file(self.records[0]) if self.records else ()
-
-    def check(self, period: str | None) -> None:
-        """Refuse records in two places, several files of records, and a database's period without a name."""
-        if self.fresh:
-            self.database.check(self.records)
-        if self.database.sql is not None and period is None:
-            raise ArgumentError("--sql needs --period: what the period is called.")
-        if len(self.records) > 1 and not self.counts:
-            raise ArgumentError("Give one file of records for a period, or counts files.")
+def _conditions(files: Sequence[Any], counts: Sequence[Any], database: DatabaseOptions) -> tuple[str, ...]:
+    """Return the conditions under which options are honoured."""
+    if database.sql is not None:
+        return ("sql",)
+    if counts:
+        return ("counts",)
+    return of_file(files[0]) if files else ()
 
 
 def _load(bundle: Path, key: Path | None) -> tuple[Certified, Document]:
@@ -155,50 +145,20 @@ def _load(bundle: Path, key: Path | None) -> tuple[Certified, Document]:
     return known, known.document
 
 
-def _count(known: Certified, document: Document, place: _Place, csv: CsvFile) -> CountedRecords:
-    """Count the records of a period, wherever they are, as the certificate says."""
-    from certifare.certification.certifying import count_records
-    from certifare.document import digest
-    from certifare.document.counts_files import pool
-    from certifare.encoders.records import load_fitted
-    from certifare.engines.counting import CountRequest
-
-    reading, labelled = known.reading, document.certificate.claim.labelled
-    encoder_digest = digest(known.encoder)
-    if place.counts:
-        wanted = reading if labelled and not reading.given else reading.unlabelled()
-        return pool(load_counts(place.counts), encoder_digest, wanted).counted
-    fitted = load_fitted(known.encoder)
-    request = CountRequest(labelled=labelled, salt=checksum_salt(encoder_digest))
-    if place.database.sql is not None:
-        return count_database(fitted, *place.database.place, reading, request)
-    source, _ = read_source(fitted, place.records, reading, labelled=labelled, **csv.reading())
-    return count_records(fitted, source, reading, request)
-
-
-def _digest_of(counted: CountedRecords) -> str | None:
+def _digest_of(checksum: str | None) -> str | None:
     """Return what records are recognised by if they come again: a digest of their checksum, in any order."""
     import hashlib
 
-    return None if counted.checksum is None else hashlib.sha256(counted.checksum.encode()).hexdigest()
+    return None if checksum is None else hashlib.sha256(checksum.encode()).hexdigest()
 
 
-def _write_page(page: Path, course: History, findings: Sequence[Finding]) -> None:
-    from certifare.report import course_data, render_course
-
-    with atomic_file(page) as name:
-        name.write_text(render_course(course_data(course, findings)), encoding="utf-8")
-
-
-def _history(path: Path, known: Certified, options: dict[str, Any], *, new_allowed: bool) -> History:
+def _history(path: Path, known: Certified, document: Document, given: dict[str, Any], *, new_allowed: bool) -> History:
     """Read the history, or begin one; what was fixed by the first run cannot be changed by a later one."""
     from certifare.certification.monitoring import History
     from certifare.document import digest
     from certifare.encoders import load_encoder
 
-    assert known.document is not None  # noqa: S101  (checked before)
-    certificate = known.document.certificate
-    given = {name: value for name, value in options.items() if value is not None}
+    certificate = document.certificate
     named, training = digest(known.encoder), load_encoder(known.encoder).training_counts_
     if not path.exists():
         if not new_allowed:

@@ -1,193 +1,443 @@
-"""Options of several commands, each declared once. ``hidden`` options are shown by ``--help-all``."""
+"""Options of commands: how they are declared, and each of those that several commands have.
+
+A command with ``@with_options`` has an option for each field of the classes of options that it takes.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from certifare.cli.help import choose
+from certifare.cli.arguments import bands_of, check_terms, data_name, listed, second_file, single_label, split_shares
 from certifare.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from certifare.document import Terms
+    from certifare.tables.reading import Reading
 
 #: Panels that the help of a command is laid out in.
 COLUMNS, SEARCH, CLAIM, READING = "Columns", "What to try", "The claim", "Reading and writing"
-
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max")
+KINDS, UTILITIES = ("boosted", "tree", "kmeans"), ("information", "explained", "accuracy")
+POPULATIONS = ("clusters", "records")
 
 
 class Address(str):
     """Where a database is. Like the path of a file, it is not published."""
 
 
-def _data_name(name: str | None) -> str | None:
-    """Refuse a name that a certificate cannot hold before any work is done."""
-    if name is None:
-        return None
-    from certifare.document.statement import MAX_NAME
+def declare(
+    panel: str | None, help: str, *names: str, choices: tuple[str, ...] = (), rare: bool = False, **more: Any
+) -> Any:
+    """Declare an option, in a panel of the help; only ``--help-all`` shows those that are ``rare``.
 
-    if not 1 <= len(name) <= MAX_NAME:
-        raise ArgumentError(f"--dataset: give a name of 1 to {MAX_NAME} characters, not of {len(name):,}.")
-    return name
+    The help and the shell's completion list ``choices``, if there are any.
+    """
+    if choices:
+        more |= {"metavar": "|".join(choices), "autocompletion": lambda: list(choices)}
+    return typer.Option(*names, help=help, rich_help_panel=panel, hidden=rare, **more)
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Seed = Annotated[int, typer.Option(help="Random seed.", min=0, hidden=True)]
-Replace = Annotated[bool, typer.Option("--replace", help="Replace an output that exists.")]
+def option(panel: str | None, help: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """Declare a field of a class of options, as :func:`declare` does."""
+    return dataclasses.field(default=default, metadata={"option": declare(panel, help, *names, **more)})
 
-_LABEL = 'Label column, or a comparison such as "income>50000".'
-_SENSITIVE = 'Sensitive column, or a comparison such as "age>=60". Repeat to intersect several.'
-Label = Annotated[list[str] | None, typer.Option(help=_LABEL, metavar="COLUMN", rich_help_panel=COLUMNS)]
-Sensitive = Annotated[list[str] | None, typer.Option(help=_SENSITIVE, metavar="COLUMN", rich_help_panel=COLUMNS)]
-RequiredLabel = Annotated[list[str], typer.Option("--label", help=f"{_LABEL} Repeat for several.", metavar="COLUMN")]
-RequiredSensitive = Annotated[list[str], typer.Option("--sensitive", help=_SENSITIVE, metavar="COLUMN")]
-Each = Annotated[
-    bool,
-    typer.Option(
-        "--each",
-        help="With several --sensitive: bound the distance for each of them, instead of for their intersection.",
-        rich_help_panel=CLAIM,
-    ),
-]
-Given = Annotated[
-    str | None,
-    typer.Option(
-        "--given",
-        help="Compare groups within each value of this column (a product, a region), which is then no feature.",
-        hidden=True,
-        metavar="COLUMN",
-        rich_help_panel=CLAIM,
-    ),
-]
-SensitiveFile = Annotated[
-    Path | None,
-    typer.Option(help="Second file, with sensitive columns; --on names the key.", rich_help_panel=COLUMNS, hidden=True),
-]
-JoinKey = Annotated[
-    str | None,
-    typer.Option(
-        "--on",
-        help="With --sensitive-file: the column of both files that joins them.",
-        rich_help_panel=COLUMNS,
-        hidden=True,
-    ),
-]
-Weight = Annotated[
-    str | None, typer.Option(help="Column of survey weights.", metavar="COLUMN", rich_help_panel=COLUMNS)
-]
-Cap = Annotated[
-    float | None,
-    typer.Option(
-        help="With weights: thin to weights capped here, and bound what lies above (inf: no cap). The cap of the "
-        "bundle's own certificate unless given.",
-        rich_help_panel=COLUMNS,
-        hidden=True,
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        help="Column that marks dependent records (household, patient).", metavar="COLUMN", rich_help_panel=COLUMNS
-    ),
-]
-LabelCuts = Annotated[
-    str | None,
-    typer.Option(
-        help="Cut a label that is a quantity into bands at these numbers: 20000,50000.",
-        metavar="NUMBERS",
-        rich_help_panel=COLUMNS,
-        hidden=True,
-    ),
-]
-UnknownGroups = Annotated[
-    bool,
-    typer.Option(
-        "--unknown-groups",
-        help="Count records without a group as a group of their own, instead of leaving them out.",
-        rich_help_panel=COLUMNS,
-        hidden=True,
-    ),
-]
-Sql = Annotated[
-    Address | None,
-    typer.Option(
-        "--sql",
+
+class Options:
+    """Base of the classes whose fields are options."""
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each field of the :class:`Options` that it takes, in their place."""
+    signature = inspect.signature(command, eval_str=True)
+    kinds: dict[str, Any] = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Options)
+    }
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        made = {
+            name: kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
+            for name, kind in kinds.items()
+        }
+        command(**given, **made)
+
+    unfolded: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        if name not in kinds:
+            unfolded.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        types = get_type_hints(kinds[name])
+        for field in dataclasses.fields(kinds[name]):
+            declared: Any = Annotated[types[field.name], field.metadata["option"]]
+            unfolded.append(
+                inspect.Parameter(
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=declared
+                )
+            )
+    run.__signature__ = signature.replace(parameters=unfolded)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in unfolded}
+    return run
+
+
+# -- alone ----------------------------------------------------------------------------------------------------------
+
+EncoderPath = Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")]
+TablePath = Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")]
+Json = Annotated[bool, declare(None, "Print one JSON document instead of text.", "--json")]
+Seed = Annotated[int, declare(None, "Random seed.", min=0, rare=True)]
+Replace = Annotated[bool, declare(None, "Replace an output that exists.", "--replace")]
+LABEL = 'Label column, or a comparison such as "income>50000".'
+SENSITIVE = 'Sensitive column, or a comparison such as "age>=60". Repeat to intersect several.'
+Label = Annotated[list[str] | None, declare(COLUMNS, LABEL, metavar="COLUMN")]
+Sensitive = Annotated[list[str] | None, declare(COLUMNS, SENSITIVE, metavar="COLUMN")]
+RequiredLabel = Annotated[list[str], declare(None, f"{LABEL} Repeat for several.", "--label", metavar="COLUMN")]
+RequiredSensitive = Annotated[list[str], declare(None, SENSITIVE, "--sensitive", metavar="COLUMN")]
+METRIC, CONFIDENCE = "Distance between groups that is bounded", "1 − ε, the confidence of the bound."
+POSITIVE = "The positive label, for equal_opportunity."
+#: Of calibrated cells: which metrics they bound, and what breaks ties.
+CALIBRATED: dict[str, Any] = {
+    "help": "Distance that is bounded; equal_opportunity needs --label.",
+    "choices": ("demographic_parity", "equal_opportunity"),
+}
+TIES = (
+    "column that identifies records. Its hash decides about records on a threshold, so that a person always gets the "
+    "same cell."
+)
+Verbose = Annotated[bool, declare(READING, "Also print how the result was found, and a chart.", "--verbose", "-v")]
+PublicKey = Annotated[Path | None, declare(None, "Public key that the signature must match.", "--key")]
+
+
+# -- in classes -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvFile(Options):
+    """How a CSV file is written, which differs from file to file: a certificate does not know it."""
+
+    delimiter: str | None = option(READING, "Delimiter of a CSV file; recognised unless given.", rare=True)
+    encoding: str | None = option(READING, "Encoding of a CSV file; recognised unless given.", rare=True)
+    names: str | None = option(
+        READING,
+        "Column names of a CSV file without a header: age,job,,sex. An empty name leaves a column out.",
+        rare=True,
+    )
+
+    def reading(self) -> dict[str, Any]:
+        """Return the keywords of :func:`certifare.tables.files.read_file`."""
+        names = () if self.names is None else tuple(name.strip() for name in self.names.split(","))
+        return {"delimiter": self.delimiter, "encoding": self.encoding, "header": self.names is None, "names": names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvFormat(CsvFile):
+    """How a CSV file is read, whatever the certificate of a bundle does not say."""
+
+    missing: list[str] | None = option(
+        READING,
+        "Text that stands for a missing value, besides the usual (?, NA, null …). Repeat for several.",
+        metavar="TEXT",
+        rare=True,
+    )
+    decimal: str | None = option(
+        READING, "Decimal sign of a CSV file; recognised unless given.", choices=(".", ","), rare=True
+    )
+
+    def reading(self) -> dict[str, Any]:
+        """Return the keywords of :func:`certifare.tables.files.read_file`."""
+        from certifare.tables.files import MISSING
+
+        return {**super().reading(), "missing": (*MISSING, *listed(self.missing)), "decimal": self.decimal}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermsOptions(Options):
+    """What a producer states for the reader: who answers, what for, until when. It is signed with the certificate."""
+
+    producer: str | None = option(READING, "Organisation or person that answers for the certificate.", rare=True)
+    purpose: str | None = option(READING, "What the encoded data are for.", rare=True)
+    valid_until: str | None = option(
+        READING,
+        "Last day on which the certificate is valid; verify refuses it afterwards.",
+        metavar="YYYY-MM-DD",
+        rare=True,
+    )
+
+    def terms(self) -> Terms:
+        """Return the terms; refuse what a certificate cannot hold, before any work is done."""
+        return check_terms(self.producer, self.purpose, self.valid_until)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions(TermsOptions):
+    """What a new certificate is published with."""
+
+    key: Path | None = option(READING, "Private key to sign with (certifare key new).")
+    suppress: int | None = option(
+        READING, "Pool cells with fewer records of a group in the certificate; T* stays.", min=2, rare=True
+    )
+    dataset: str | None = option(READING, "Name of the data in certificate and report.", callback=data_name, rare=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseOptions(Options):
+    """A table in a database, whose records are counted there."""
+
+    sql: Address | None = option(
+        None,
+        "Count in this database: duckdb:///file, sqlite:///file, postgresql://user@host/db, spark://host:port.",
         parser=Address,
         metavar="ADDRESS",
-        help="Count in this database: duckdb:///file, sqlite:///file, postgresql://user@host/db, spark://host:port.",
-    ),
-]
-TableName = Annotated[str | None, typer.Option("--table", help="With --sql: the table, or schema.table.")]
-Confidence = Annotated[float, typer.Option(help="1 − ε, the confidence of the bound.", rich_help_panel=CLAIM)]
-MetricName = Annotated[
-    str, choose("Distance between groups that is bounded.", *METRICS, name="--metric", rich_help_panel=CLAIM)
-]
-OwnMetric = Annotated[
-    str | None,
-    choose(
-        "Distance between groups that is bounded; that of the bundle's certificate unless given.",
-        *METRICS,
-        name="--metric",
-        rich_help_panel=CLAIM,
-    ),
-]
-PositiveLabel = Annotated[
-    str | None,
-    typer.Option("--positive", help="The positive label, for equal_opportunity.", rich_help_panel=CLAIM),
-]
-_POPULATION = "With --cluster: the claim is about random clusters or random records."
-Population = Annotated[str, choose(_POPULATION, "clusters", "records", rich_help_panel=CLAIM, hidden=True)]
-OwnPopulation = Annotated[
-    str | None, choose(_POPULATION, "clusters", "records", name="--population", rich_help_panel=CLAIM, hidden=True)
-]
-KeepLedger = Annotated[
-    bool,
-    typer.Option(
+    )
+    table: str | None = option(None, "With --sql: the table, or schema.table.")
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The address of the database, and the table's name."""
+        return str(self.sql), str(self.table)
+
+    def check(self, data: Any) -> None:
+        """Refuse records in two places or in none, and a database without a table."""
+        if self.sql is None and not data:
+            raise ArgumentError("Which records? Name a file, counts files, or a database with --sql and --table.")
+        if self.sql is not None and data:
+            raise ArgumentError("Give either a file or --sql, not both.")
+        if self.sql is not None and self.table is None:
+            raise ArgumentError("--sql needs --table: the name of the table to count.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawOptions(Options):
+    """How records were drawn."""
+
+    weight: str | None = option(COLUMNS, "Column of survey weights.", metavar="COLUMN")
+    cluster: str | None = option(COLUMNS, "Column that marks dependent records (household, patient).", metavar="COLUMN")
+    unknown_groups: bool = option(
+        COLUMNS,
+        "Count records without a group as a group of their own, instead of leaving them out.",
+        "--unknown-groups",
+        default=False,
+        rare=True,
+    )
+    population: str | None = option(
+        CLAIM, "With --cluster: the claim is about random clusters or random records.", choices=POPULATIONS, rare=True
+    )
+    seed: int = option(None, "Random seed.", default=0, min=0, rare=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithinOptions(DrawOptions):
+    """How records were drawn, and within what groups are compared."""
+
+    given: str | None = option(
+        CLAIM,
+        "Compare groups within each value of this column (a product, a region), which is then no feature.",
+        metavar="COLUMN",
+        rare=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondFileOptions(Options):
+    """A second file, with sensitive columns."""
+
+    sensitive_file: Path | None = option(COLUMNS, "Second file, with sensitive columns; --on names the key.", rare=True)
+    on: str | None = option(COLUMNS, "With --sensitive-file: the column of both files that joins them.", rare=True)
+
+    def second_file(self) -> dict[str, Any]:
+        """Return the keywords of ``read_table``."""
+        return second_file(self.sensitive_file, self.on)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimOptions(Options):
+    """What is claimed of the groups, and how looks at the certification records are counted."""
+
+    each: bool = option(
+        CLAIM,
+        "With several --sensitive: bound the distance for each of them, instead of for their intersection.",
+        "--each",
+        default=False,
+    )
+    positive: str | None = option(CLAIM, POSITIVE)
+    confidence: float = option(CLAIM, CONFIDENCE, default=0.95)
+    looks: int | None = option(
+        CLAIM, "Number of planned looks at the certification records, which share ε.", min=1, rare=True
+    )
+    ledger: bool = option(
+        CLAIM,
+        "Count looks at the certification records (digests only, in your state folder).",
         "--ledger/--no-ledger",
-        help="Count looks at the certification records (digests only, in your state folder).",
-        rich_help_panel=CLAIM,
-        hidden=True,
-    ),
-]
-Looks = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of planned looks at the certification records, which share ε.",
+        default=True,
+        rare=True,
+    )
+    min_group_size: int = option(CLAIM, "Refuse groups with fewer certification records.", default=30, min=1, rare=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleOptions(WithinOptions):
+    """Roles of the columns of records, and how records are drawn."""
+
+    sensitive: list[str] | None = option(COLUMNS, SENSITIVE, metavar="COLUMN")
+    label: list[str] | None = option(COLUMNS, LABEL, metavar="COLUMN")
+    cap: float | None = option(
+        COLUMNS,
+        "With weights: thin to weights capped here, and bound what lies above (inf: no cap). The cap of the bundle's "
+        "own certificate unless given.",
+        rare=True,
+    )
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The sensitive columns that were named."""
+        return listed(self.sensitive)
+
+    @property
+    def named_label(self) -> str | None:
+        """The label that was named."""
+        return single_label(self.label)
+
+    def reading(self, known: Reading, label: str | None, csv: CsvFormat, **given: Any) -> Reading:
+        """Return how records are read: as the bundle says, but for what was given on the command line.
+
+        Other sensitive columns make other groups, which are not pooled as the bundle's are; another label has other
+        values.
+        """
+        import msgspec
+
+        names = ("weight", "cap", "cluster", "population", "unknown_groups", "given")
+        stated = {name: getattr(self, name) for name in names}
+        stated |= {"missing_words": (*known.missing_words, *listed(csv.missing)) or None, "decimal": csv.decimal}
+        changes = {name: value for name, value in {**stated, **given}.items() if value not in (None, False)}
+        if self.groups and self.groups != known.sensitive:
+            changes = {"sensitive": self.groups, "kept_groups": None, "unknown_groups": False, **changes}
+        if label is not None and label != known.label:
+            changes = {"label_cuts": (), "positive": None, **changes, "label": label}
+        if changes.get("cap") == float("inf"):
+            changes["cap"] = None
+        return msgspec.structs.replace(known, **changes)
+
+    def draw_conditions(self, known: Reading, files: Any) -> tuple[str, ...]:
+        """Conditions of a draw from files by weights or clusters, whether options or the bundle ask for it."""
+        weight, cluster = self.weight or known.weight, self.cluster or known.cluster
+        population = self.population or known.population
+        holds = {
+            "undrawn": bool(files) and not known.drawn,
+            "drawn": weight is not None or cluster is not None,
+            "clustered": self.cluster is not None,
+            "thinned": population == "records" if cluster is not None else weight is not None,
+            "capped": weight is not None and cluster is None,
+        }
+        return tuple(name for name, true in holds.items() if true)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(SecondFileOptions, ClaimOptions, WithinOptions):
+    """What a search for encoders tries, what it claims, and what the columns of its table are."""
+
+    metric: str = option(CLAIM, f"{METRIC}.", default=METRICS[0], choices=METRICS)
+    kind: list[str] | None = option(
+        SEARCH, "Kind of encoder. Repeat for several. Both boosted and tree unless given.", choices=KINDS
+    )
+    max_cells: int | None = option(SEARCH, "The most cells to try; 200 unless given.", min=2, rare=True)
+    gamma: list[float] | None = option(
+        SEARCH, "0: only the label matters; 1: only the groups. Repeat for several.", metavar="NUMBER", rare=True
+    )
+    min_cell_size: list[int] | None = option(
+        SEARCH, "Fewest training records of a cell. Repeat for several.", metavar="NUMBER", rare=True
+    )
+    utility: str = option(
+        SEARCH,
+        "What encoders are compared by: share of the label's entropy, share of its variance, or accuracy.",
+        default=UTILITIES[0],
+        choices=UTILITIES,
+        rare=True,
+    )
+    group_aware: bool = option(
+        SEARCH,
+        "Let encoders read the group: thresholds for each group, far more at the same T*. Encoding then needs it.",
+        "--group-aware",
+        default=False,
+    )
+    tie_column: str | None = option(SEARCH, f"With --group-aware: a {TIES}", metavar="COLUMN", rare=True)
+    categorical: list[str] | None = option(
+        COLUMNS, "Read this column as categories. Repeat for several.", metavar="COLUMN"
+    )
+    drop: list[str] | None = option(
+        COLUMNS, "Leave this column out. A pattern (income_*), commas and repeats name several.", metavar="COLUMN"
+    )
+    feature: list[str] | None = option(
+        COLUMNS,
+        "Let encoders see this column and no others. A pattern (income_*), commas and repeats name several.",
+        metavar="COLUMN",
+    )
+    label_cuts: str | None = option(
+        COLUMNS,
+        "Cut a label that is a quantity into bands: at these numbers (20000,50000), or into equal numbers of training "
+        "and select records (quantiles=4).",
+        metavar="NUMBERS",
+        rare=True,
+    )
+    pool_groups: int | None = option(
+        COLUMNS,
+        "Pool groups that are likely to have fewer certification records (of the labels that the metric looks at), by "
+        "the numbers of the others.",
         min=1,
-        rich_help_panel=CLAIM,
-        hidden=True,
-    ),
-]
-MinGroupSize = Annotated[
-    int,
-    typer.Option(
-        "--min-group-size",
-        help="Refuse groups with fewer certification records.",
-        min=1,
-        rich_help_panel=CLAIM,
-        hidden=True,
-    ),
-]
-Verbose = Annotated[
-    bool,
-    typer.Option("--verbose", "-v", help="Also print how the result was found, and a chart.", rich_help_panel=READING),
-]
-Key = Annotated[
-    Path | None, typer.Option(help="Private key to sign with (certifare key new).", rich_help_panel=READING)
-]
-PublicKey = Annotated[Path | None, typer.Option("--key", help="Public key that the signature must match.")]
-Suppress = Annotated[
-    int | None,
-    typer.Option(
-        help="Pool cells with fewer records of a group in the certificate; T* stays.",
-        min=2,
-        rich_help_panel=READING,
-        hidden=True,
-    ),
-]
-Dataset = Annotated[
-    str | None,
-    typer.Option(
-        help="Name of the data in certificate and report.", callback=_data_name, rich_help_panel=READING, hidden=True
-    ),
-]
+        rare=True,
+    )
+    split: str | None = option(
+        SEARCH,
+        "Shares of the train, select and certify parts (0.5,0.1,0.4); with --group-aware, of train and certify.",
+        metavar="T,S,C",
+        rare=True,
+    )
+
+    def table(self) -> dict[str, Any]:
+        """Say what the columns are, but for labels and groups, as ``read_table`` takes it."""
+        several = {name: listed(getattr(self, name)) for name in ("categorical", "drop", "feature")}
+        return {
+            **several,
+            **{name: getattr(self, name) for name in ("weight", "cluster", "each", "given")},
+            "missing_groups": "unknown" if self.unknown_groups else "drop",
+            **bands_of(self.label_cuts),
+            **self.second_file(),
+        }
+
+    def claim(self) -> dict[str, Any]:
+        """Say what is claimed: keywords of ``Claim``."""
+        names = ("metric", "confidence", "positive", "min_group_size", "looks")
+        return {"population": self.population or POPULATIONS[0], **{name: getattr(self, name) for name in names}}
+
+    def how(self) -> dict[str, Any]:
+        """Say how encoders are searched for: keywords of ``produce`` and ``sweep``."""
+        names = ("utility", "group_aware", "tie_column", "seed", "pool_groups", "ledger")
+        return {"parts": self.parts(), "grid": self.grid(), **{name: getattr(self, name) for name in names}}
+
+    def grid(self) -> Any:
+        """Return what is tried."""
+        kinds = listed(self.kind) or ("boosted", "tree")
+        gammas = tuple(self.gamma) if self.gamma else None
+        sizes = tuple(self.min_cell_size) if self.min_cell_size else None
+        return up_to(self.max_cells, kinds=kinds, gammas=gammas, min_cell_sizes=sizes)
+
+    def parts(self) -> dict[str, float] | None:
+        """Return the shares of the parts; None for the usual ones."""
+        return None if self.split is None else split_shares(self.split, self.group_aware)
+
+
+def up_to(max_cells: int | None, **settings: Any) -> Any:
+    """Return what is tried, with at most so many cells."""
+    from certifare.frontier import Grid
+    from certifare.frontier.settings import CELLS
+
+    most = max_cells or CELLS[-1]
+    return Grid(cells=(*(k for k in CELLS if k < most), most), **settings)

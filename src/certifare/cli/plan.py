@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from certifare.cli.arguments import listed, single_label
-from certifare.cli.csv_options import CsvFormat
-from certifare.cli.help import choose
 from certifare.cli.honoured import of_file, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import CLAIM, COLUMNS, Confidence, Json, Label, PositiveLabel, Sensitive
+from certifare.cli.options import (
+    CALIBRATED,
+    CLAIM,
+    COLUMNS,
+    CONFIDENCE,
+    POSITIVE,
+    CsvFormat,
+    Json,
+    Label,
+    Sensitive,
+    declare,
+    with_options,
+)
 from certifare.cli.terminal import emit, out, printable, show_left_out
 from certifare.errors import ArgumentError
 
@@ -28,39 +37,32 @@ def plan(
     data: Annotated[Path | None, typer.Argument(help="Table to count groups in: CSV, Parquet or Arrow.")] = None,
     stated_records: Annotated[
         list[str] | None,
-        typer.Option(
+        declare(
+            None,
+            "Certification records: of two groups together (800), or of each group: f=320, repeated.",
             "--records",
-            help="Certification records: of two equal groups together (800), or of each group: f=320, repeated.",
             metavar="N|GROUP=N",
         ),
     ] = None,
+    share: Annotated[float, declare(None, "With --records 800: the share of one of the two groups.")] = 0.5,
     sensitive: Sensitive = None,
     label: Label = None,
     metric: Annotated[
         str,
-        choose(
-            "Distance that is bounded; equal_opportunity needs --label.",
-            "demographic_parity",
-            "equal_opportunity",
-            rich_help_panel=CLAIM,
-        ),
+        declare(CLAIM, **CALIBRATED),
     ] = "demographic_parity",
-    positive: PositiveLabel = None,
-    target: Annotated[
-        float | None, typer.Option(help="Also show the records that this T* needs.", rich_help_panel=CLAIM)
-    ] = None,
-    confidence: Confidence = 0.95,
-    cells: Annotated[
-        list[int] | None, typer.Option(help="Number of cells. Repeat for several.", min=2, rich_help_panel=COLUMNS)
-    ] = None,
+    positive: Annotated[str | None, declare(CLAIM, POSITIVE)] = None,
+    target: Annotated[float | None, declare(CLAIM, "Also show the records that this T* needs.")] = None,
+    confidence: Annotated[float, declare(CLAIM, CONFIDENCE)] = 0.95,
+    cells: Annotated[list[int] | None, declare(COLUMNS, "Number of cells. Repeat for several.", min=2)] = None,
     *,
     csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
     """Show the T* that calibrated cells (fit --group-aware) reach with a number of records, and the records needed.
 
-    Nothing is fitted. Name the records (--records 800, or --records f=320 --records m=480), or a table, of which fit
-    certifies on one half.
+    Nothing is fitted. Name the records (--records 800 --share 0.4, or --records f=320 --records m=480), or a table, of
+    which fit certifies on one half.
     """
     from certifare.certificates.calibrated import check_metric
     from certifare.certificates.claims import Claim
@@ -68,26 +70,27 @@ def plan(
     from certifare.certificates.planning import PLANNED_CELLS, plan_table
 
     positives = ("positives",) if metric == "equal_opportunity" else ()
-    refuse_ignored(context, *(() if data is None else (*of_file(data), *positives)))
+    together = ("together",) if any("=" not in text for text in stated_records or ()) else ()
+    refuse_ignored(context, *(together if data is None else (*of_file(data), *positives)))
     if (data is None) == (not stated_records):
         raise ArgumentError("How many records? Give --records, for each group or for two together, or a table.")
     check_metric(metric)
     if data is not None:
         sizes = _count(data, sensitive, label, Claim(metric=metric, positive=positive), csv.reading())
     else:
-        sizes = _stated(stated_records or ())
+        sizes = _stated(stated_records or (), share)
     rows = plan_table(sizes, tuple(cells or PLANNED_CELLS), epsilon_at(confidence), target=target)
     document = {
         "metric": metric,
         "confidence": confidence,
         "records": sizes,
         "target": target,
-        "plans": [{"cells": row.cells, "bound": row.bound, "records_needed": row.needed} for row in rows],
+        "plans": [row.to_dict() for row in rows],
     }
-    emit(document, as_json, lambda: _show(sizes, rows, target, confidence))
+    emit(document, as_json, lambda: show_plans(sizes, rows, target, confidence))
 
 
-def _stated(records: Sequence[str]) -> dict[str, int]:
+def _stated(records: Sequence[str], share: float) -> dict[str, int]:
     """Return the records of each group, from N or GROUP=N."""
     found: dict[str, int] = {}
     for text in records:
@@ -97,9 +100,12 @@ def _stated(records: Sequence[str]) -> dict[str, int]:
                 f"--records {text}: give the number of all records (800), or that of each group once (f=320)."
             )
         found[group] = int(number)
-    if "" in found and found[""] >= 2:
-        return {"one group": found[""] // 2, "the other": found[""] - found[""] // 2}
-    return found
+    if "" not in found:
+        return found
+    first = round(found[""] * share) if 0.0 < share < 1.0 else 0
+    if not 0 < first < found[""]:
+        raise ArgumentError(f"--share {share:g} of {found['']:,}: give a share that leaves records in both groups.")
+    return {"one group": first, "the other": found[""] - first}
 
 
 def _count(
@@ -123,7 +129,8 @@ def _count(
     return {group: int(n * share) for group, n in stratum(counts, claim.strata(counts)[0]).group_sizes.items()}
 
 
-def _show(sizes: dict[str, int], rows: Sequence[PlanRow], target: float | None, confidence: float) -> None:
+def show_plans(sizes: Mapping[str, int], rows: Sequence[PlanRow], target: float | None, confidence: float) -> None:
+    """Print T* by the number of cells, and the records that a target needs."""
     from rich.table import Table as RichTable
 
     from certifare.certificates.planning import plan_words

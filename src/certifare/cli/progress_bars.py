@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from certifare.cli.terminal import err, printable
+from certifare.foundation.progress import noticing
+
+
+def _bar(*before: Any, after: Sequence[Any] = (), **options: Any) -> Any:
+    """Make a progress bar on standard error, with more columns on its left and in front of the time that is left."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    columns = (*before, text, BarColumn(), TaskProgressColumn(), *after, TimeRemainingColumn())
+    return Progress(*columns, console=err, transient=True, **options)
 
 
 @contextmanager
 def progress(description: str, total: float | None, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """Show a progress bar on standard error; yields a function that says how much is done."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
+    with _bar(disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task(description, total=total)
         yield lambda done: bar.update(task, completed=done)
 
@@ -30,31 +38,20 @@ def stages(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     if quiet:
         yield lambda *_: None
         return
+    with noticing(lambda text: err.print(printable(text), soft_wrap=True)), _shown() as tell:
+        yield tell
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[str, int, int], None]]:
     if not err.is_terminal:
         lines = StageLines()
         yield lines.tell
         lines.end()
         return
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, transient=True) as bar:
+    with _bar(SpinnerColumn(), after=(TimeElapsedColumn(), TextColumn("left"))) as bar:
         task, before = bar.add_task("reading", total=None), "reading"
 
         def tell(stage: str, done: int, total: int) -> None:

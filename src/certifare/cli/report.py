@@ -9,7 +9,7 @@ import typer
 
 from certifare.cli.gathering import gather
 from certifare.cli.honoured import refuse_ignored
-from certifare.cli.options import PublicKey
+from certifare.cli.options import PublicKey, declare
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, err, out
 from certifare.cli.verdicts import print_failures
@@ -25,12 +25,10 @@ def report(
     certificate: Annotated[Path, typer.Argument(help="A bundle's folder, or a certificate file.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write: .html, .pdf, .md or .json; report.html unless given."),
+        declare(None, "File to write: .html, .pdf, .md or .json; report.html unless given.", "--output", "-o"),
     ] = None,
     key: PublicKey = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report's data as JSON, and write nothing.")
-    ] = False,
+    as_json: Annotated[bool, declare(None, "Print the report's data as JSON, and write nothing.", "--json")] = False,
 ) -> None:
     """Write a report: one file that opens without a network, as a page, PDF, Markdown or JSON.
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from certifare.cli.plan import show_plans
 from certifare.cli.terminal import err, out, printable, show_left_out, show_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from certifare.bundle import Bundle, Measured
+    from certifare.bundle import Advice, Bundle, Measured
     from certifare.certificates import Interval
 
 VERDICTS = {"PASS": "bold green", "NO SOLUTION": "bold red", "DONE": "bold"}
@@ -27,9 +28,15 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool, verbose: b
     for line in _headlines(bundle, folder, signed=signed):
         out.print(line, soft_wrap=True)
     if folder is None:
-        out.print("\nWhat would help", style="bold")
-        for advice in bundle.advice:
-            out.print(f"  • {advice.text}", soft_wrap=True)
+        aware = () if bundle.group_aware is None else (str(bundle.group_aware),)
+        words = (*(advice.text for advice in bundle.advice if advice is not _headline(bundle)), *aware)
+        if words:
+            out.print("\nWhat would help", style="bold")
+        for text in words:
+            out.print(f"  • {text}", soft_wrap=True)
+        if bundle.sizes:
+            out.print("\nWith cells that read the group (--group-aware)", style="bold")
+            show_plans(bundle.sizes, bundle.plans(), bundle.target, bundle.confidence)
         err.print(
             "Nothing was written. Running again with other seeds until one passes would void the certificate.",
             style="dim",
@@ -39,6 +46,13 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool, verbose: b
         _show_details(bundle)
     show_left_out(bundle.exclusions)
     show_notes(bundle.notes)
+    if bundle.group_aware is not None and folder is not None and not verbose:
+        show_notes((str(bundle.group_aware),))
+
+
+def _headline(bundle: Bundle) -> Advice | None:
+    """Return the advice that stands beside the verdict; None where the test says more."""
+    return None if bundle.certificate is not None or bundle.tested else bundle.advice[0]
 
 
 def _headlines(bundle: Bundle, folder: Path | None, *, signed: bool) -> Iterator[Text]:
@@ -48,7 +62,8 @@ def _headlines(bundle: Bundle, folder: Path | None, *, signed: bool) -> Iterator
     verdict = (bundle.verdict, VERDICTS[bundle.verdict])
     if bundle.certificate is None or folder is None:
         asked = "" if bundle.target is None else f" {bundle.target:g}"
-        found = f"No encoder met the target{asked}." if bundle.tested else bundle.advice[0].text
+        first = _headline(bundle)
+        found = f"No encoder met the target{asked}." if first is None else first.text
         yield Text.assemble(verdict, f"  {printable(found)}")
         return
     yield Text.assemble(verdict, f"  {printable(plain_claim(bundle.certificate))}")

@@ -12,7 +12,7 @@ from rich.tree import Tree
 
 from certifare.cli.arguments import encoder_file
 from certifare.cli.honoured import refuse_ignored
-from certifare.cli.options import Json, PublicKey
+from certifare.cli.options import Json, PublicKey, declare
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, out, printable
 from certifare.cli.verdicts import print_failures
@@ -24,7 +24,7 @@ def show(
     context: typer.Context,
     path: Annotated[Path, typer.Argument(help="A bundle, an encoder.json or a certificate.json.")],
     key: PublicKey = None,
-    cells: Annotated[int, typer.Option(help="How many cells to list; 0 lists all.", min=0)] = 30,
+    cells: Annotated[int, declare(None, "How many cells to list; 0 lists all.", min=0)] = 30,
     as_json: Json = False,
 ) -> None:
     """Print what a bundle, an encoder or a certificate holds.
@@ -72,7 +72,6 @@ def show(
 
 
 def _looks_like_encoder(path: Path) -> bool:
-
     if not path.exists():
         raise FileError(f"There is no file or bundle {str(path)!r}.")
     with open_regular(path) as file:

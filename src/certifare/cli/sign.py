@@ -10,10 +10,8 @@ import typer
 from certifare.cli.arguments import signing_key
 from certifare.cli.gathering import gather
 from certifare.cli.honoured import refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Json
+from certifare.cli.options import Json, TermsOptions, declare, with_options
 from certifare.cli.terminal import emit, out
-from certifare.cli.terms_options import TermsOptions
 from certifare.errors import DocumentError
 from certifare.foundation.storage import atomic_file, open_regular
 
@@ -22,7 +20,7 @@ from certifare.foundation.storage import atomic_file, open_regular
 def sign(
     context: typer.Context,
     bundle: Annotated[Path, typer.Argument(help="A bundle's folder, or a certificate file.")],
-    key: Annotated[Path, typer.Option("--key", help="Private key to sign with (certifare key new).")],
+    key: Annotated[Path, declare(None, "Private key to sign with (certifare key new).")],
     *,
     stated: TermsOptions,
     as_json: Json = False,

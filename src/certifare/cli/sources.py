@@ -1,27 +1,29 @@
-"""Where commands find records, and how they read them: in a file, in counts files, or in a database."""
+"""Where commands find records, and how they count them: in files, in counts files, or in a database."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certifare.cli.arguments import ENCODER, encoder_file
-from certifare.errors import ArgumentError, DocumentError
+from certifare.cli.column import CertifiedColumn, column_of_files, written_column
+from certifare.cli.honoured import of_records
+from certifare.cli.options import DatabaseOptions, RoleOptions
+from certifare.errors import ArgumentError, CountsError, DocumentError
 
 if TYPE_CHECKING:
-    from certifare.certificates import CellCounts
     from certifare.certification.ledger import Ledger, Traces
     from certifare.document import Document
     from certifare.document.counts_files import CountsFile
     from certifare.encoders import RestrictedEncoder
     from certifare.encoders.format import EncoderFile
+    from certifare.encoders.records import GroupColumns
     from certifare.engines.counting import CountedRecords, CountRequest
     from certifare.tables.files import DataFile
     from certifare.tables.reading import Reading
-    from certifare.tables.table import Table
 
 MOST_OPEN = 64
 """Of more files of records, the others are opened again to be read: a process may not hold any number of them."""
@@ -77,66 +79,208 @@ class Certified:
         """Whether a certificate says how records are read."""
         return self.document is not None and self.document.statement.predicate.reading is not None
 
-    @property
-    def metric(self) -> str:
-        """What the certificate bounds; demographic parity if there is none."""
-        return "demographic_parity" if self.document is None else self.document.certificate.metric
+    def group_columns(self, fitted: RestrictedEncoder, data: Path, reading: dict[str, Any]) -> GroupColumns | None:
+        """Find the group's columns in a table, if the encoder reads the group; it is then given with the records."""
+        from certifare.encoders.records import GroupColumns
+        from certifare.tables.files import open_batches
+
+        if not fitted.reads_groups:
+            return None
+        groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, self.reading.sensitive)
+        fitted.set_params(sensitive=None)
+        return groups
 
 
-def read_source(
-    encoder: RestrictedEncoder, data: Sequence[DataFile], reading: Reading, *, labelled: bool, **options: Any
-) -> tuple[Any, Table | None]:
-    """Open files of records: in memory, or as a stream if they are Parquet and too large for that.
+@dataclass(frozen=True)
+class Counted:
+    """Counts of records by cell, and what is known of the records.
 
-    Parameters
+    Attributes
     ----------
-    encoder, reading, labelled, **options
-        As in :func:`certifare.encoders.records.read_records`.
-    data : sequence of DataFile
-
-    Returns
-    -------
-    source : Source
-    table : Table or None
-        None if the records are not in memory.
+    records : CountedRecords
+    reading : Reading
+        How the records were read.
+    named : dict
+        What a certificate's document says of the encoder and the records: keywords of ``write_document``.
+    trace : callable
+        Given a ledger, returns what it knows the records by; None if looks at them cannot be counted.
+    column : FairTreeEncoder or None
+        The encoder of a column that was counted itself.
     """
-    from certifare.certification.certifying import TableSource
-    from certifare.encoders.records import read_records
-    from certifare.engines.counting import PieceRecords
-    from certifare.frontier.large import is_large
 
-    if len(data) == 1 and is_large(data[0]) and options.get("sensitive_file") is None:
-        return PieceRecords.of(data[0]), None
-    table = read_records(encoder, data if len(data) > 1 else data[0], reading, labelled=labelled, **options)
-    return TableSource(table), table
+    records: CountedRecords
+    reading: Reading
+    named: dict[str, Any]
+    trace: Callable[[Ledger], Traces | None]
+    column: Any = None
 
 
-def count_database(
-    encoder: RestrictedEncoder, address: str, table: str, reading: Reading, request: CountRequest
-) -> CountedRecords:
-    """Let a database count its own records."""
-    from certifare.certification.certifying import count_records
-    from certifare.engines.sql.warehouse import DatabaseRecords, connect
+@dataclass(frozen=True)
+class RecordsToCount:
+    """The encoder, and where the records are.
 
-    with connect(address) as warehouse:
-        return count_records(encoder, DatabaseRecords(warehouse, table), reading, request)
+    Attributes
+    ----------
+    known : Certified or None
+        None if there is no encoder, because a column or counts files are certified.
+    files, counts : list of DataFile
+        Files of records, or counts files.
+    database : DatabaseOptions
+    column : CertifiedColumn or None
+    """
+
+    known: Certified | None
+    files: list[DataFile]
+    counts: list[DataFile]
+    database: DatabaseOptions
+    column: CertifiedColumn | None = None
+
+    @property
+    def reading(self) -> Reading:
+        """How the certificate beside the encoder says that records are read; an empty reading without one."""
+        from certifare.tables.reading import Reading
+
+        return Reading() if self.known is None else self.known.reading
+
+    def conditions(self, roles: RoleOptions) -> tuple[str, ...]:
+        """Conditions under which options are honoured."""
+        stated = self.known is not None and self.known.stated
+        if self.database.sql is not None:
+            return of_records(stated=stated)
+        if self.counts:
+            return ("counts",)
+        return *of_records(*self.files, stated=stated), *roles.draw_conditions(self.reading, self.files)
+
+    def count(self, reading: Reading, csv: dict[str, Any], *, labelled: bool, **request: Any) -> Counted:
+        """Count the records, wherever they are.
+
+        Parameters
+        ----------
+        reading : Reading
+        csv : dict
+            How files are read: keywords of :func:`certifare.encoders.records.read_records`.
+        labelled : bool
+            Whether to count by label.
+        **request
+            Other fields of :class:`certifare.engines.counting.CountRequest`.
+        """
+        from certifare.engines.counting import CountRequest
+
+        if self.counts:
+            return self._pooled(reading if labelled and not reading.given else reading.unlabelled())
+        asked = CountRequest(labelled=labelled, **request)
+        return (
+            self._in_database(reading, asked) if self.database.sql is not None else self._in_files(reading, asked, csv)
+        )
+
+    def _in_files(self, reading: Reading, asked: CountRequest, csv: dict[str, Any]) -> Counted:
+        """Count files of records: in memory, or as a stream if they are Parquet and too large for that."""
+        from certifare.certification.certifying import TableSource, count_records
+        from certifare.certification.ledger import sizes_origin
+        from certifare.document import digest
+        from certifare.encoders.records import load_fitted, read_records
+        from certifare.engines.counting import PieceRecords
+        from certifare.frontier.large import is_large
+
+        named: dict[str, Any]
+        source: Any
+        fitted = table = None
+        if self.known is None:
+            fitted, table = column_of_files(self.files, self._column, reading, labelled=asked.labelled, **csv)
+            named = {"encoder_digest": written_column(fitted)}
+            encoder, salt = fitted, named["encoder_digest"]
+        else:
+            encoder, named, salt = (
+                load_fitted(self.known.encoder),
+                {"encoder": self.known.encoder},
+                digest(self.known.encoder),
+            )
+            if len(self.files) > 1 or not is_large(self.files[0]) or csv.get("sensitive_file") is not None:
+                data = self.files if len(self.files) > 1 else self.files[0]
+                table = read_records(encoder, data, reading, labelled=asked.labelled, **csv)
+        source = PieceRecords.of(self.files[0]) if table is None else TableSource(table)
+        # Checksums of an encoder's counts are its own.
+        counted = count_records(encoder, source, reading, replace(asked, salt=bytes.fromhex(salt)[:16]))
+        origins = (("checksum", str(counted.checksum)), sizes_origin(counted.counts))
+
+        def trace(ledger: Ledger) -> Traces:
+            return ledger.origin(*origins) if table is None else ledger.trace(table)
+
+        named["data_digest"] = None if table is None else table.digest
+        return Counted(counted, reading, named, trace, fitted)
+
+    def _in_database(self, reading: Reading, asked: CountRequest) -> Counted:
+        """Let a database count its own records."""
+        from certifare.certification.certifying import count_records
+        from certifare.certification.ledger import sizes_origin
+        from certifare.encoders.records import load_fitted
+        from certifare.engines.sql.warehouse import DatabaseRecords, connect
+
+        address, table = self.database.place
+        if self.known is None:
+            fitted = column = self._column.of_table(address, table)
+            named: dict[str, Any] = {"encoder_digest": written_column(column)}
+        else:
+            fitted, column, named = load_fitted(self.known.encoder), None, {"encoder": self.known.encoder}
+        with connect(address) as warehouse:
+            counted = count_records(fitted, DatabaseRecords(warehouse, table), reading, asked)
+        # The same table, or another name of it.
+        origins = (("table", _place(address), table), sizes_origin(counted.counts))
+        return Counted(counted, reading, named, lambda ledger: ledger.origin(*origins), column)
+
+    def _pooled(self, wanted: Reading) -> Counted:
+        """Add up counts files, which must be about the encoder, if one was named."""
+        from certifare.certificates.assumptions import READS_GROUP
+        from certifare.document import digest
+        from certifare.document.counts_files import pool
+        from certifare.encoders.records import check_cells
+
+        files = load_counts(self.counts)
+        if self.known is None:
+            pooled = pool(files)
+            named: dict[str, Any] = {"encoder_digest": pooled.encoder}
+        else:
+            encoder = self.known.encoder
+            pooled = pool(files, digest(encoder), None if self.known.document is None else wanted)
+            named = {"encoder": encoder}
+            check_cells(encoder.document.n_cells, pooled.counted.counts)
+            if encoder.document.reads_groups != (READS_GROUP in pooled.counted.provenance.besides):
+                raise CountsError(
+                    "The counts do not say what the encoder does with the group: count the records again with it."
+                )
+        return Counted(pooled.counted, pooled.reading, named, lambda ledger: _trace_counts(ledger, files))
+
+    @property
+    def _column(self) -> CertifiedColumn:
+        """The column that is certified where there is no encoder."""
+        assert self.column is not None  # noqa: S101  (there is an encoder or a column)
+        return self.column
 
 
-def checksum_salt(encoder_digest: str) -> bytes:
-    """Return the salt of checksums of records that were counted by an encoder."""
-    return bytes.fromhex(encoder_digest)[:16]
+def find_records(
+    encoder: Path | None,
+    data: Sequence[Path],
+    database: DatabaseOptions,
+    column: str | None = None,
+    cuts: str | None = None,
+) -> RecordsToCount:
+    """Find the encoder and the records; refuse records in two places or in none."""
+    from certifare.tables.files import DataFile
+
+    if column is not None:
+        data, encoder = [*([] if encoder is None else [encoder]), *data], None
+    elif encoder is None:
+        raise ArgumentError("Which encoder? Name its file or bundle; or the column to certify, with --column.")
+    files = [DataFile(path) for path in data]
+    counts = [] if database.sql is not None or encoder is None else counts_files(files, encoder)
+    database.check(files or counts)
+    # With one more counts file than there are data, the first argument is one itself.
+    known = None if encoder is None or len(counts) > len(files) else Certified.load(encoder)
+    return RecordsToCount(known, files, counts, database, None if column is None else CertifiedColumn(column, cuts))
 
 
 def counts_files(data: Sequence[DataFile], encoder: Path | None = None) -> list[DataFile]:
-    """Return the counts files among arguments; none, if these are records.
-
-    Parameters
-    ----------
-    data : sequence of DataFile
-        Counts files, or tables.
-    encoder : path, optional
-        The encoder; or the first of the counts files, if no encoder was named.
-    """
+    """Return the counts files among arguments, which an encoder's may be too; none if these are records."""
     from certifare.document.counts_files import is_counts_file
     from certifare.tables.files import DataFile
 
@@ -166,29 +310,15 @@ def load_counts(files: Sequence[DataFile]) -> dict[str, CountsFile]:
     return loaded
 
 
-def trace_counts(ledger: Ledger, files: dict[str, CountsFile]) -> Traces | None:
+def _trace_counts(ledger: Ledger, files: dict[str, CountsFile]) -> Traces | None:
     """Return what the ledger knows records by that were counted elsewhere; None if looks at them cannot be counted."""
     from certifare.certification.ledger import sizes_origin
 
     # A checksum is that of one encoder. Sizes of groups are not, but records that were drawn have others every time.
     if any(file.checksum is None or file.reading.drawn for file in files.values()):
         return None
-    return ledger.origin(
-        *(
-            origin
-            for file in files.values()
-            for origin in (("checksum", file.checksum or ""), sizes_origin(file.counts))
-        )
-    )
-
-
-def trace_database(ledger: Ledger, address: str, table: str, counts: CellCounts) -> Traces:
-    """Return what the ledger knows the records of a table in a database by: where they lie, and sizes of groups."""
-    from certifare.certification.ledger import sizes_origin
-
-    place = _place(address)
-    # The same table, or another name of it.
-    return ledger.origin(("table", place, table), sizes_origin(counts))
+    pairs = ((("checksum", file.checksum or ""), sizes_origin(file.counts)) for file in files.values())
+    return ledger.origin(*(origin for pair in pairs for origin in pair))
 
 
 def _place(address: str) -> str:

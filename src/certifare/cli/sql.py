@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from certifare.cli.arguments import encoder_file
-from certifare.cli.options import Json
+from certifare.cli.options import EncoderPath, Json, declare
 from certifare.cli.terminal import emit, print_exactly
 
 
 def sql(
-    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
-    dialect: Annotated[
-        str, typer.Option(help="duckdb, postgres, sqlite, spark, bigquery, snowflake, mysql, …")
-    ] = "duckdb",
+    encoder: EncoderPath,
+    dialect: Annotated[str, declare(None, "duckdb, postgres, sqlite, spark, bigquery, snowflake, mysql, …")] = "duckdb",
     table: Annotated[
-        str | None, typer.Option(help="A table: the result is then a query that adds the cell to every row.")
+        str | None, declare(None, "A table: the result is then a query that adds the cell to every row.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from certifare.cli.options import declare
 from certifare.cli.terminal import out
 from certifare.errors import FileError, MissingPackageError
 
@@ -15,10 +16,10 @@ def studio(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(help="Table to begin with: CSV, Parquet, Arrow or Feather.")] = None,
     folder: Annotated[
-        Path, typer.Option(help="Folder for projects, uploaded tables, certificates and the signing key.")
+        Path, declare(None, "Folder for projects, uploaded tables, certificates and the signing key.")
     ] = Path("certifare-studio"),
-    port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
+    port: Annotated[int, declare(None, "Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
+    browser: Annotated[bool, declare(None, "Open the page in the browser.", "--browser/--no-browser")] = True,
 ) -> None:
     """Go from a file to a signed certificate in a browser.
 

@@ -10,12 +10,18 @@ import typer
 from rich.table import Table as RichTable
 
 from certifare.cli.arguments import check_distance
-from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_search, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Json, RequiredLabel, RequiredSensitive
+from certifare.cli.options import (
+    CsvFormat,
+    Json,
+    RequiredLabel,
+    RequiredSensitive,
+    SearchOptions,
+    TablePath,
+    declare,
+    with_options,
+)
 from certifare.cli.progress_bars import stages
-from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit, err, out, show_notes
 from certifare.errors import ArgumentError
 from certifare.foundation.storage import atomic_file, check_file, check_writable
@@ -32,21 +38,20 @@ ENDINGS = (".csv", ".svg", ".html")
 @with_options
 def sweep(
     context: typer.Context,
-    data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
+    data: TablePath,
     label: RequiredLabel,
     sensitive: RequiredSensitive,
     output: Annotated[
         list[Path] | None,
-        typer.Option(
+        declare(
+            None,
+            "Write every encoder tried to a .csv file, or draw the frontier: .svg or .html. Repeat for both.",
             "--output",
             "-o",
             metavar="FILE",
-            help="Write every encoder tried to a .csv file, or draw the frontier: .svg or .html. Repeat for both.",
         ),
     ] = None,
-    max_bound: Annotated[
-        float | None, typer.Option("--max", help="Also name the best encoder within this bound.")
-    ] = None,
+    max_bound: Annotated[float | None, declare(None, "Also name the best encoder within this bound.", "--max")] = None,
     *,
     search: SearchOptions,
     csv: CsvFormat,

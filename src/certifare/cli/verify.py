@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from certifare.cli.arguments import check_distance, listed
-from certifare.cli.help import choose
 from certifare.cli.honoured import refuse_ignored
-from certifare.cli.options import METRICS, Json, PublicKey
+from certifare.cli.options import METRICS, Json, Options, PublicKey, declare, option, with_options
 from certifare.cli.running import INCONCLUSIVE, REFUSED
 from certifare.cli.terminal import emit
 from certifare.cli.verdicts import print_verdict
@@ -20,47 +20,42 @@ STATUS = {"PASS": 0, "FAIL": REFUSED, "INCONCLUSIVE": INCONCLUSIVE}
 REQUIRED = "What is required"
 
 
+@dataclass(frozen=True, kw_only=True)
+class RequiredOptions(Options):
+    """What is required of a certificate."""
+
+    max_bound: float | None = option(REQUIRED, "The largest bound T* to accept.", "--max")
+    confidence: float = option(REQUIRED, "The least confidence to accept; 0 accepts any.", default=0.95)
+    metric: list[str] | None = option(
+        REQUIRED, "The metric it must be about. Repeat to accept several.", choices=METRICS
+    )
+    group: list[str] | None = option(REQUIRED, "A group it must be about. Repeat for several.", metavar="GROUP")
+    max_age: int | None = option(REQUIRED, "The most days since it was made.", min=0)
+    max_looks: int | None = option(REQUIRED, "The most times that its records were looked at.", min=1)
+
+
+@with_options
 def verify(
     context: typer.Context,
     certificate: Annotated[Path, typer.Argument(help="A certificate file, or a bundle's folder.")],
     key: PublicKey = None,
-    encoder: Annotated[Path | None, typer.Option(help="The encoder's file, which must be the certified one.")] = None,
+    encoder: Annotated[Path | None, declare(None, "The encoder's file, which must be the certified one.")] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Records of your own, on which the encoder is certified anew; read as the certificate says."),
+        declare(None, "Records of your own, on which the encoder is certified anew; read as the certificate says."),
     ] = None,
     certified_on: Annotated[
         Path | None,
-        typer.Option(
-            "--certified-on",
-            help="The certification records themselves, for cells that read the group: are the thresholds theirs?",
+        declare(
+            None, "The certification records themselves, for cells that read the group: are the thresholds theirs?"
         ),
     ] = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(help="A table with columns cell and prediction: the classifier whose own distance you ask for."),
+        declare(None, "A table with columns cell and prediction: the classifier whose own distance you ask for."),
     ] = None,
-    max_bound: Annotated[
-        float | None, typer.Option("--max", help="The largest bound T* to accept.", rich_help_panel=REQUIRED)
-    ] = None,
-    confidence: Annotated[
-        float, typer.Option(help="The least confidence to accept; 0 accepts any.", rich_help_panel=REQUIRED)
-    ] = 0.95,
-    metric: Annotated[
-        list[str] | None,
-        choose("The metric it must be about. Repeat to accept several.", *METRICS, rich_help_panel=REQUIRED),
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(help="A group it must be about. Repeat for several.", metavar="GROUP", rich_help_panel=REQUIRED),
-    ] = None,
-    max_age: Annotated[
-        int | None, typer.Option(help="The most days since it was made.", min=0, rich_help_panel=REQUIRED)
-    ] = None,
-    max_looks: Annotated[
-        int | None,
-        typer.Option(help="The most times that its records were looked at.", min=1, rich_help_panel=REQUIRED),
-    ] = None,
+    *,
+    required: RequiredOptions,
     as_json: Json = False,
 ) -> None:
     """Check a certificate: format, signature, encoder, and every figure, recomputed from its counts.
@@ -72,14 +67,14 @@ def verify(
     from certifare.document import Policy, verify_document
 
     refuse_ignored(context)
-    check_distance("--max", max_bound)
+    check_distance("--max", required.max_bound)
     policy = Policy(
-        min_confidence=confidence,
-        max_bound=max_bound,
-        metrics=listed(metric),
-        groups=listed(group),
-        max_age=max_age,
-        max_looks=max_looks,
+        min_confidence=required.confidence,
+        max_bound=required.max_bound,
+        metrics=listed(required.metric),
+        groups=listed(required.group),
+        max_age=required.max_age,
+        max_looks=required.max_looks,
     )
     decided = None if predictions is None else read_predictions(predictions)
     given = {"key": key, "encoder": encoder, "data": data, "certified_on": certified_on}

@@ -26,9 +26,10 @@ from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics
 from certifare.encoders.direction_tree import Directed, grow_directions
 from certifare.encoders.fingerprint import Fingerprint, merge_samples, samples_of
+from certifare.encoders.fitting import check_classes
 from certifare.encoders.groups import group_codes
 from certifare.encoders.hashes import HashSample, hash_records, mix, share_of
-from certifare.encoders.partition import ScoredRecords, plan_along
+from certifare.encoders.partition import ScoredRecords, plan_along, plan_without_label
 from certifare.encoders.plans import GapPlan, PlanPath, Thresholds, threshold_rules
 from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.representatives import Representatives, find_representatives
@@ -36,6 +37,7 @@ from certifare.encoders.scoremap import MOST_AXES, probabilities, side_axes
 from certifare.encoders.scores import Scores, fit_scores
 from certifare.encoders.training import MemoryTraining, Training, in_memory
 from certifare.errors import ArgumentError, EncoderError, MissingColumnError, TableError
+from certifare.foundation.formatting import amount
 from certifare.foundation.levels import Levels, name_of
 from certifare.foundation.randomness import number, stream
 from certifare.growth import Bins, CategoricalBins, encode
@@ -46,6 +48,10 @@ CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160
 #: No cell of such a tree has fewer training records of a group.
 FEWEST_RECORDS = 20
 OTHER_RECORDS = "The certification records were given apart from the training records."
+NOTHING_LEARNT = (
+    "Nothing was learnt from any record before the thresholds were set: the score was there, and each cell holds a "
+    "share of every group that follows from the number of records or was stated beforehand."
+)
 #: Hexadecimal digits of a hash that breaks ties: as many as a double can hold.
 TIE_DIGITS = 13
 
@@ -136,6 +142,9 @@ class CalibratedEncoder(RestrictedEncoder):
     encodes. T* is a property of the plan (``docs/theory.md``): nothing is tested, and nothing can fail. Encoding
     reads the group.
 
+    The class is long because all three steps work on one state, which no other object may change: scores, plan and
+    thresholds. How plans, directions, partitions and files are computed is in other modules.
+
     Parameters
     ----------
     target : float
@@ -156,7 +165,11 @@ class CalibratedEncoder(RestrictedEncoder):
         As in :class:`BoostedEncoder`.
     score_column : str, optional
         A column of X that is a score already: no model is fitted, and thresholds are set on it. Beside the column
-        that breaks ties it must be the only one.
+        that breaks ties it must be the only one. Without a label (``y=None``) nothing is learnt from the records:
+        cells hold equal shares of every group, and ``fit`` and ``calibrate`` may get the same records.
+    shares : sequence of float, optional
+        For a score without a label: the share of every group in each cell, from the lowest scores up. ``(0.8, 0.2)``
+        is a rule that selects a fifth of each group.
     tie_column : str, optional
         A column of X that identifies records, such as a person's number. Its keyed hash decides about records whose
         score equals a threshold, so a person always gets the same cell. Nothing else looks at it. Without it, the
@@ -202,6 +215,7 @@ class CalibratedEncoder(RestrictedEncoder):
     positive_label: Any = None
     score_model: Any = None
     score_column: str | None = None
+    shares: Sequence[float] | None = None
     tie_column: str | None = None
     folds: int = 3
 
@@ -211,6 +225,7 @@ class CalibratedEncoder(RestrictedEncoder):
         "label_weights",
         "score_model",
         "score_column",
+        "shares",
         "tie_column",
         "folds",
     )
@@ -227,6 +242,10 @@ class CalibratedEncoder(RestrictedEncoder):
 
     # -- training ---------------------------------------------------------------------------------------------
 
+    @property
+    def _needs_labels(self) -> bool:  # type: ignore[override]
+        return self.score_column is None
+
     def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_metric(self.metric)
         check_retain(self.retain)
@@ -237,7 +256,11 @@ class CalibratedEncoder(RestrictedEncoder):
             raise EncoderError(f"label_weights has {len(weights)} weights, but y has {len(training.labels)} columns.")
         training = self._hide_ties(training)
         ties = stream(self.seed, "ties of training records").random(len(training))
+        if self.shares is not None and (training.labels or self.score_column is None):
+            raise EncoderError("shares: with a label the plan says how large cells are. Leave the label or shares out.")
         if self.score_column is not None:
+            for label in training.labels:
+                check_classes("label", label.name, label.values, len(training))
             directions = self._existing_score(training, self.score_column)
             values = directions.values(training.fields, np.zeros(len(training), dtype=np.int64))
             return replace(training, derived=Derived(directions, values, ties))
@@ -303,9 +326,13 @@ class CalibratedEncoder(RestrictedEncoder):
         """
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
         derived: Derived = training.derived
-        counted = self.counted(training.labels[0])
+        counted = self.counted(len(training), *training.labels)
         present = np.bincount(training.groups.codes[counted], minlength=len(sizes))
         if min(sizes) < 1 or min(present) < 1:
+            return
+        if not training.labels:
+            scores = derived.values[:, 0], derived.ties, training.groups.codes
+            yield from plan_without_label(*scores, sizes, int(self.max_cells), self.shares)
             return
         if len(derived.directions.columns) > 1 or len(training.labels) > 1:
             tree = grow_directions(self._directed(training, counted), int(self.max_cells), FEWEST_RECORDS)
@@ -314,13 +341,17 @@ class CalibratedEncoder(RestrictedEncoder):
         label, groups = training.labels[0], training.groups.codes
         n_classes = len(label.values)
         records = ScoredRecords(derived.values[:, 0], derived.ties, groups, label.codes, counted, len(sizes), n_classes)
+        if self.score_column is not None and n_classes == 2 and records.falls():
+            records = replace(records, labels=1 - label.codes)
         yield from plan_along(records, sizes, self.utility, int(self.max_cells))
 
-    def counted(self, label: Levels) -> NDArray[np.bool_]:
-        """Say which records the metric is about: all, or those with the positive label."""
+    def counted(self, n: int, *labels: Levels) -> NDArray[np.bool_]:
+        """Say which of n records the metric is about: all, or those with the positive label."""
         if self.metric != "equal_opportunity":
-            return np.ones(len(label.codes), dtype=bool)
-        values = label.values
+            return np.ones(n, dtype=bool)
+        if not labels:
+            raise EncoderError("equal_opportunity is about records with the positive label: it needs the label, y.")
+        label, values = labels[0], labels[0].values
         if self.positive_label is None and len(values) != 2:
             raise EncoderError(
                 f"equal_opportunity needs to know the positive label of {label.name!r}, which has {len(values)} "
@@ -350,7 +381,7 @@ class CalibratedEncoder(RestrictedEncoder):
     def _grow(self, training: Training) -> None:
         records = in_memory(training)
         assert records.groups is not None  # noqa: S101  (checked when the records were prepared)
-        counted = self.counted(records.labels[0])
+        counted = self.counted(len(records), *records.labels)
         groups = records.groups.codes
         sizes = np.bincount(groups[counted], minlength=len(records.groups.values))
         path, k = self.choose(self.plans(records, sizes), records, exactly=False) or (None, 1)
@@ -420,16 +451,14 @@ class CalibratedEncoder(RestrictedEncoder):
             raise EncoderError("This encoder was read from a file: calibrate where it was fitted.")
         training = self._training
         frame = Frame(X)
-        labels = None
-        if self.metric == "equal_opportunity":
-            if y is None:
-                raise EncoderError("equal_opportunity is about records with the positive label: pass y to calibrate.")
+        labels: tuple[Levels, ...] = ()
+        if self.metric == "equal_opportunity" and y is not None:
             (field,) = read_values(y, "label")
             check_lengths({"X": len(frame), "y": len(field)})
-            labels = field.levels().complete("label")
+            labels = (field.levels().complete("label"),)
         groups = self.read_group_codes(frame, sensitive_features)
         assert groups is not None  # noqa: S101  (the encoder reads groups)
-        counted = np.ones(len(frame), dtype=bool) if labels is None else self.counted(labels)
+        counted = self.counted(len(frame), *labels)
         sizes = np.bincount(groups[counted], minlength=len(self.groups_))
         chosen = self.choose(self.plans(training, sizes), training)
         if chosen is None:
@@ -437,15 +466,16 @@ class CalibratedEncoder(RestrictedEncoder):
             raise ArgumentError(no_plan(dict(zip(names, sizes.tolist(), strict=True)), self.target, self.confidence))
         path, k = chosen
         self.adopt(path.plans[k], path.cells(k), training)
-        counts = self.set_thresholds(self.read_fields(frame), groups, labels)
+        counts = self.set_thresholds(self.read_fields(frame), groups, *labels)
         claim = Claim(
             metric=self.metric,
             confidence=self.confidence,
             method="calibrated",
-            positive=None if labels is None else self._positive_name(labels),
+            positive=self._positive_name(*labels) if labels else None,
             min_group_size=1,
         )
-        return issue(Evidence(counts), claim, Provenance(looked_up=OTHER_RECORDS, besides=(READS_GROUP,)))
+        learnt = OTHER_RECORDS if training.labels else NOTHING_LEARNT
+        return issue(Evidence(counts), claim, Provenance(looked_up=learnt, besides=(READS_GROUP,)))
 
     def choose(
         self, paths: Iterable[PlanPath], training: MemoryTraining, *, exactly: bool = True
@@ -459,15 +489,16 @@ class CalibratedEncoder(RestrictedEncoder):
         # The forecast is within a few percent of T*; whether T* itself is within the target is computed for few.
         bounds = {(path, k): forecast_bound(plan.gaps, epsilon) for path in paths for k, plan in path.plans.items()}
         near = [found for found, bound in bounds.items() if bound <= self.target * (1.05 if exactly else 1.0)]
-        tables = {path: [_count(path.finest, label) for label in training.labels] for path, _ in near}
-        near.sort(key=lambda found: -share_explained(found[0], found[1], tables[found[0]], self.utility))
+        if training.labels:
+            tables = {path: [_count(path.finest, label) for label in training.labels] for path, _ in near}
+            near.sort(key=lambda found: -share_explained(found[0], found[1], tables[found[0]], self.utility))
+        else:
+            near.sort(key=lambda found: -found[1])  # more cells keep more of the score's order
         if not exactly:
             return next(iter(near or sorted(bounds, key=lambda found: bounds[found])), None)
         return next((f for f in near if calibrated_bound(f[0].plans[f[1]].gaps, epsilon) <= self.target), None)
 
-    def set_thresholds(
-        self, fields: Sequence[Field], groups: NDArray[np.integer[Any]], labels: Levels | None = None
-    ) -> CellCounts:
+    def set_thresholds(self, fields: Sequence[Field], groups: NDArray[np.integer[Any]], *labels: Levels) -> CellCounts:
         """Let records set the thresholds by the plan; return their counts, from which the gaps follow.
 
         Parameters
@@ -476,10 +507,10 @@ class CalibratedEncoder(RestrictedEncoder):
             The features of the certification records.
         groups : ndarray of int
             Their groups.
-        labels : Levels, optional
+        *labels : Levels
             Their label, for equal opportunity.
         """
-        counted = np.ones(len(groups), dtype=bool) if labels is None else self.counted(labels)
+        counted = self.counted(len(groups), *labels)
         records = hashlib.blake2b(hash_records(fields, b"").tobytes() + groups.tobytes()).hexdigest()
         self.key_ties(records)
         if self.tie_column is None:
@@ -493,16 +524,18 @@ class CalibratedEncoder(RestrictedEncoder):
         tied = int(thresholds.on_threshold(values, groups).sum()) - self.plan_.n_groups * (self.n_cells_ - 1)
         self.take_thresholds(thresholds, tied)
         if self._training is not None:
-            self.fingerprint_ = Fingerprint.of_parts([self._training.fields, fields])
+            learnt_from = [self._training.fields] if self._training.labels else []
+            self.fingerprint_ = Fingerprint.of_parts([*learnt_from, fields])
         names = [name_of(group) for group in self.groups_]
-        if labels is None:
+        if not labels:
             return CellCounts(self.plan_.counts, names)
+        label = labels[0]
         cells = self.thresholds_.cells(values, groups, ties).astype(np.int64)
-        shape = (self.n_cells_, self.plan_.n_groups, len(labels.values))
-        places = np.ravel_multi_index((cells, groups.astype(np.int64), labels.codes), shape)
+        shape = (self.n_cells_, self.plan_.n_groups, len(label.values))
+        places = np.ravel_multi_index((cells, groups.astype(np.int64), label.codes), shape)
         table = np.bincount(places, minlength=int(np.prod(shape))).reshape(shape)
-        table[:, :, labels.names.index(self._positive_name(labels))] = self.plan_.counts
-        return CellCounts(table, names, labels.names)
+        table[:, :, label.names.index(self._positive_name(label))] = self.plan_.counts
+        return CellCounts(table, names, label.names)
 
     def misplaced(self, X: Any, setting: NDArray[np.bool_], *, sensitive_features: Any = None) -> list[tuple[int, int]]:
         """Return the splits and groups whose thresholds certification records did not set by the plan.
@@ -680,6 +713,15 @@ def hash_ties(field: Field, key: int) -> NDArray[np.float64]:
         for name in levels.names
     ]
     return np.array(of_value, dtype=np.float64)[levels.codes] / 16.0**TIE_DIGITS
+
+
+def tied_note(encoder: CalibratedEncoder) -> tuple[str, ...]:
+    """Say how many certification records equal a threshold, if any do."""
+    n = encoder.tied_
+    words = (
+        f"{amount(n, 'certification record')} {'lies' if n == 1 else 'lie'} on a threshold; random numbers part them"
+    )
+    return (words,) if n else ()
 
 
 def no_plan(sizes: Mapping[str, int], target: float, confidence: float) -> str:

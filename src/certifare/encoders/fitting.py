@@ -66,7 +66,7 @@ class FittingEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Add what this kind of encoder computes from the training records before it grows."""
         return training
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
         """Make cells from training records.
 
         Parameters

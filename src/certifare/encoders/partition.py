@@ -8,13 +8,14 @@ against Σ √(π(1 − π)) over the cells' shares π, which is what T* grows w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.plans import GapPlan, PlanPath, round_to_gaps
+from certifare.errors import EncoderError
 
 #: Places are cut between this many bins.
 BINS = 64
@@ -48,6 +49,11 @@ class ScoredRecords:
     counted: NDArray[np.bool_]
     n_groups: int
     n_classes: int
+
+    def falls(self) -> bool:
+        """Say whether the second of two labels goes with low scores."""
+        _, common = self.ranks()
+        return bool(common[self.labels == 1].mean() < common[self.labels == 0].mean())
 
     def ranks(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return each record's rank among the counted records of its group, and among all counted ones, in [0, 1]."""
@@ -92,6 +98,36 @@ def plan_along(
                 shares = np.add.reduceat(groups, starts, axis=0) / groups.sum(axis=0)
                 path.starts[k], path.plans[k] = starts, GapPlan.along(round_to_gaps(shares, sizes + 1))
         yield path
+
+
+def plan_without_label(
+    scores: NDArray[np.float64],
+    ties: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    max_cells: int,
+    shares: Sequence[float] | None = None,
+) -> Iterator[PlanPath]:
+    """Yield plans whose cells hold equal shares of every group, one for each number of cells; or the shares given.
+
+    No score decides about a plan. ``scores``, ``ties`` and ``groups`` say which records a cell is described by.
+    """
+    everyone = np.ones(len(scores), dtype=bool)
+    own, _ = ScoredRecords(scores, ties, groups, groups, everyone, len(sizes), 1).ranks()
+    most = int(min(max_cells, BINS, sizes.min() + 1))
+    for wanted in [np.full(k, 1 / k) for k in range(2, most + 1)] if shares is None else [_checked(shares, most)]:
+        k = len(wanted)
+        cells = np.searchsorted(wanted.cumsum()[:-1], own, side="left")
+        gaps = round_to_gaps(np.repeat(wanted[:, None], len(sizes), axis=1), sizes + 1)
+        yield PlanPath(0.0, cells, {k: np.arange(k)}, {k: GapPlan.along(gaps)})
+
+
+def _checked(shares: Sequence[float], most: int) -> NDArray[np.float64]:
+    """Return shares of cells as an array; refuse what adds up to something else than 1."""
+    found = np.asarray(shares, dtype=np.float64)
+    if found.ndim != 1 or not 2 <= len(found) <= most or not (found > 0.0).all() or abs(found.sum() - 1.0) > 1e-9:
+        raise EncoderError(f"shares={list(shares)}: give 2 to {most} positive numbers that add up to 1.")
+    return found
 
 
 def _table(rows: NDArray[np.int64], columns: NDArray[np.int64], n_rows: int, n_columns: int) -> NDArray[np.int64]:

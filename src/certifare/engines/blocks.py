@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.errors import RoleError
+from certifare.errors import GroupError, RoleError
 from certifare.foundation.levels import Levels
 from certifare.tables.frames import ColumnType, Field, Frame
 from certifare.tables.roles import Comparison, Names, as_names, parse_role
@@ -25,25 +25,15 @@ Share = Callable[[float], Any]
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some of the records.
+    """Some of the records."""
 
-    Attributes
-    ----------
-    fields : tuple of Field
-        The features.
-    labels, groups : tuple of Field
-        Label columns and sensitive columns.
-    extra : tuple of Field
-        Further columns that are compared to find equal records.
-    rows : ndarray of int64
-        The row of each record in the table. The rows of a dataframe's partition follow those of no other partition.
-    """
-
-    fields: tuple[Field, ...]
+    fields: tuple[Field, ...]  # the features
+    # Label columns and sensitive columns
     labels: tuple[Field, ...]
     groups: tuple[Field, ...]
+    # The row of each record in the table. The rows of a dataframe's partition follow those of no other partition
     rows: NDArray[np.int64]
-    extra: tuple[Field, ...] = ()
+    extra: tuple[Field, ...] = ()  # further columns that are compared to find equal records
 
     def __len__(self) -> int:
         return len(next(iter((*self.fields, *self.labels, *self.groups))))
@@ -58,6 +48,13 @@ class Block:
                 lacking[field.name] = int(absent.sum())
                 keep &= ~absent
         return (self.take(keep) if lacking else self), lacking
+
+    def grouped(self) -> NDArray[np.bool_]:
+        """Return which records have a group."""
+        known = np.ones(len(self), dtype=bool)
+        for field in self.groups:
+            known &= ~field.missing()
+        return known
 
     def take(self, keep: NDArray[np.bool_]) -> Block:
         """Return some of the records."""
@@ -103,21 +100,12 @@ class Role:
 
 @dataclass(frozen=True)
 class BlockReader:
-    """Reads blocks from tables.
-
-    Attributes
-    ----------
-    features : tuple of Feature
-    labels : tuple of Role
-    groups : tuple of Role
-    extra : tuple of str
-        Further columns that are compared to find equal records.
-    """
+    """Reads blocks from tables."""
 
     features: tuple[Feature, ...]
     labels: tuple[Role, ...]
     groups: tuple[Role, ...]
-    extra: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()  # further columns that are compared to find equal records
 
     @property
     def columns(self) -> list[str]:
@@ -150,15 +138,9 @@ class BlockReader:
 
 
 class Piece(ABC):
-    """A part of a table that is processed separately: a row group of a file, or a partition of a dataframe.
+    """A part of a table that is processed separately: a row group of a file, or a partition of a dataframe."""
 
-    Attributes
-    ----------
-    number : int
-        Its position in the table.
-    """
-
-    number: int
+    number: int  # its position in the table
 
     @property
     def first(self) -> int:
@@ -192,27 +174,13 @@ class FramePiece(Piece):
 
 
 class Worker(Protocol):
-    """Holds the pieces of a table and processes each in place.
+    """Holds the pieces of a table and processes each in place."""
 
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-        The table's columns.
-    where : str
-        Where the table is, in words: "on a cluster".
-    """
+    schema: pa.Schema  # the table's columns
+    where: str  # where the table is, in words: "on a cluster"
 
-    schema: pa.Schema
-    where: str
-
-    def reduce(
-        self,
-        work: Callable[..., T],
-        merge: Callable[[Sequence[T]], T],
-        each: Sequence[Any] | None = None,
-        progress: Share | None = None,
-    ) -> T:
-        """Merge the results of ``work(piece)``, or ``work(piece, each[i])``, for all pieces, in order."""
+    def reduce(self, work: Callable[[Any], T], merge: Callable[[Sequence[T]], T], progress: Share | None = None) -> T:
+        """Merge the results of ``work(piece)`` for all pieces, in order."""
         ...
 
 
@@ -221,6 +189,15 @@ def roles_of(texts: Names, names: Sequence[str], role: str) -> tuple[Role, ...]:
     if not as_names(texts):
         raise RoleError(f"No {role} column was named.")
     return tuple(Role.of(parse_role(text, names, role)) for text in as_names(texts))
+
+
+def group_columns(sensitive_features: Any, frame: str) -> tuple[str, ...] | None:
+    """Return the names of the columns that hold the groups of a dataframe on a cluster; None if none are given."""
+    if sensitive_features is None:
+        return None
+    if not isinstance(sensitive_features, str | list | tuple):
+        raise GroupError(f"sensitive_features: name the columns of the {frame} DataFrame that hold the groups.")
+    return as_names(sensitive_features)
 
 
 def by_piece(positions: NDArray[np.int64], lengths: Sequence[int]) -> list[NDArray[np.int64]]:

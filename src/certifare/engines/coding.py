@@ -21,28 +21,14 @@ from certifare.tables.frames import Field, Value
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Bins, labels and groups by which every block is coded.
-
-    Attributes
-    ----------
-    reading : BlockReader
-    columns : tuple of ColumnSchema
-        The features.
-    bins : tuple of Bins
-    labels : tuple of (str, tuple)
-        Name and values of each label column.
-    groups : tuple
-        The groups.
-    coordinates : Coordinates or None
-        Coordinates of records that the encoder is to retain, if any.
-    """
+    """Bins, labels and groups by which every block is coded."""
 
     reading: BlockReader
-    columns: tuple[ColumnSchema, ...]
+    columns: tuple[ColumnSchema, ...]  # the features
     bins: tuple[Bins, ...]
-    labels: tuple[tuple[str, tuple[Value, ...]], ...]
-    groups: tuple[GroupValue, ...]
-    coordinates: Coordinates | None = None
+    labels: tuple[tuple[str, tuple[Value, ...]], ...]  # name and values of each label column
+    groups: tuple[GroupValue, ...]  # the groups
+    coordinates: Coordinates | None = None  # coordinates of records that the encoder is to retain, if any
 
     @property
     def group_name(self) -> str:

@@ -39,37 +39,22 @@ from certifare.tables.reading import Reading
 from certifare.tables.roles import parse_role
 
 SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
+CERTIFICATION_SALT = b"certification records"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountRequest:
-    """What to count, and how.
+    """What to count, and how."""
 
-    Attributes
-    ----------
-    labelled : bool
-        Whether to count by label; records without a label are then left out.
-    seed : int
-        Seed of random choices.
-    salt : bytes
-        Salt of the checksum of the records; without it there is no checksum.
-    halves : bool
-        Whether to split the records at random into two halves, for ``method="lemmas"``.
-    recorded_label : str or None
-        A label that the claim does not use, but the certificate names: its column must exist.
-    allow_training_records : bool
-        Count records even if the encoder was fitted on them; the certificate is then marked invalid.
-    progress : callable, optional
-        Called with the share that is done.
-    """
-
-    labelled: bool = False
-    seed: int = 0
-    salt: bytes = b""
-    halves: bool = False
+    labelled: bool = False  # whether to count by label; records without a label are then left out
+    seed: int = 0  # seed of random choices
+    salt: bytes = b""  # salt of the checksum of the records; without it there is no checksum
+    halves: bool = False  # whether to split the records at random into two halves, for ``method="lemmas"``
+    # A label that the claim does not use, but the certificate names: its column must exist
     recorded_label: str | None = None
+    # Count records even if the encoder was fitted on them; the certificate is then marked invalid
     allow_training_records: bool = False
-    progress: Share | None = None
+    progress: Share | None = None  # called with the share that is done
 
     def check_label(self, names: Sequence[str]) -> None:
         """Raise if the label to record is not among the columns."""
@@ -79,42 +64,22 @@ class CountRequest:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CountedRecords:
-    """Records by cell, group and label, with their provenance.
+    """Records by cell, group and label, with their provenance."""
 
-    Attributes
-    ----------
-    counts : CellCounts
-        Including the records that were left out, and why.
-    provenance : Provenance
-        What a certificate states about the records.
-    training : CellCounts or None
-        The encoder's training records, on which a set of cells for the lower bound may be chosen.
-    tail : Tail or None
-        The weight above the cap, if weights were capped.
-    sum_counts : CellCounts or None
-        The second random half of the records, if they were split (``method="lemmas"``).
-    digest : str or None
-        Identifies the records, so that random choices on different records are independent; None if unknown.
-    checksum : str or None
-        Equal for equal records in any order, by the encoder's columns and a salt; None if unknown.
-    overlap : Overlap or None
-        Number of the records that are training records; None if they were not looked up.
-    positive : str or None
-        The label for which a comparison such as ``income>50000`` holds.
-    notes : tuple of str
-        Warnings for the user.
-    """
-
-    counts: CellCounts
-    provenance: Provenance
+    counts: CellCounts  # including the records that were left out, and why
+    provenance: Provenance  # what a certificate states about the records
+    # The encoder's training records, on which a set of cells for the lower bound may be chosen
     training: CellCounts | None = None
-    tail: Tail | None = None
+    tail: Tail | None = None  # the weight above the cap, if weights were capped
+    # The second random half of the records, if they were split (``method="lemmas"``)
     sum_counts: CellCounts | None = None
+    # Identifies the records, so that random choices on different records are independent; None if unknown
     digest: str | None = None
+    # Equal for equal records in any order, by the encoder's columns and a salt; None if unknown
     checksum: str | None = None
-    overlap: Overlap | None = None
-    positive: str | None = None
-    notes: tuple[str, ...] = ()
+    overlap: Overlap | None = None  # number of the records that are training records; None if they were not looked up
+    positive: str | None = None  # the label for which a comparison such as ``income>50000`` holds
+    notes: tuple[str, ...] = ()  # warnings for the user
 
     def certify(self, claim: Claim) -> Certificate:
         """Certify the encoder that the records were counted with."""
@@ -150,27 +115,34 @@ class CountedRecords:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts of some records, with samples of their hashes.
+    """Some records, counted by the cells of one or several encoders, with samples of their hashes."""
 
-    Attributes
-    ----------
-    entries : tuple of Entry
-    found : ndarray of int64 or None
-        Result of looking the records up among the training records (:meth:`Fingerprint.look_up`); None if unknown.
-    sample : RepeatSample or None
-        Sample of hashes of all columns, which shows whether too many records are equal; None if unknown.
-    checksum : pair of int
-        Sums of hashes of the encoder's columns (modulo 2^64): equal for equal records, in any order and pieces.
-    """
-
-    entries: tuple[Entry, ...]
+    entries: tuple[tuple[Entry, ...], ...]  # for each encoder
+    # Result of looking the records up among the training records (:meth:`Fingerprint.look_up`); None if unknown
     found: NDArray[np.int64] | None = None
+    # Sample of hashes of all columns, which shows whether too many records are equal; None if unknown
     sample: RepeatSample | None = None
+    # Sums of hashes of the encoder's columns (modulo 2^64): equal for equal records, in any order and pieces
     checksum: tuple[int, int] = (0, 0)
+    totals: Totals | None = None  # of the places of all records: they show whether the table was read as before
+
+    @classmethod
+    def merge(cls, parts: Sequence[Tally]) -> Tally:
+        """Add up tallies."""
+        found = [part.found for part in parts if part.found is not None]
+        totals = [part.totals for part in parts if part.totals is not None]
+        checksums = zip(*(part.checksum for part in parts), strict=True)
+        return cls(
+            entries=tuple(add_entries(of_encoder) for of_encoder in zip(*(p.entries for p in parts), strict=True)),
+            found=np.sum(found, axis=0) if found else None,
+            sample=RepeatSample.merge([part.sample for part in parts if part.sample is not None]),
+            checksum=tuple(sum(sums) % 2**64 for sums in checksums),
+            totals=Totals.merge(totals) if totals else None,
+        )
 
     def named(self, reading: Reading) -> Tally:
         """Rename groups and labels by a reading."""
-        return replace(self, entries=tuple(name_entry(entry, reading) for entry in self.entries))
+        return replace(self, entries=tuple(tuple(name_entry(e, reading) for e in own) for own in self.entries))
 
     @property
     def repeats(self) -> Repeats:
@@ -201,7 +173,7 @@ class Tally:
         checksum = write_checksum(self.checksum) if seen else None
         return CountedRecords(
             counts=lay_out(
-                self.entries,
+                self.entries[0],
                 encoder.n_cells_,
                 labelled=labelled,
                 missing=missing,
@@ -216,57 +188,41 @@ class Tally:
         )
 
 
-def merge_tallies(tallies: Sequence[Tally]) -> Tally:
-    """Add up tallies."""
-    return Tally(
-        entries=add_entries(tally.entries for tally in tallies),
-        found=None if tallies[0].found is None else np.sum([t.found for t in tallies if t.found is not None], axis=0),
-        sample=RepeatSample.merge([t.sample for t in tallies if t.sample is not None]),
-        checksum=merge_checksums([tally.checksum for tally in tallies]),
-    )
-
-
-def merge_checksums(sums: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Add up checksums."""
-    return sum(one for one, _ in sums) % 2**64, sum(two for _, two in sums) % 2**64
-
-
 @dataclass(frozen=True)
 class BlockCounter:
-    """Counts the records of pieces.
+    """Counts the records of pieces, all or the certification records among them, by the cells of encoders.
 
-    Attributes
-    ----------
-    encoder : RestrictedEncoder
-    reading : BlockReader
-    salt : bytes
-        For the hashes of records.
-    unknown_groups : bool
-        Whether records without a group or label count, and so are in the checksum.
+    Certification records are counted for several encoders at once, none of which reads the group; for a boosted one by
+    the squares of its score map, which all boosted encoders of a search share.
     """
 
-    encoder: RestrictedEncoder
+    encoders: tuple[RestrictedEncoder, ...]
     reading: BlockReader
-    salt: bytes = b""
-    unknown_groups: bool = False
+    salt: bytes = b""  # for the hashes of records
+    unknown_groups: bool = False  # whether records without a group or label count, and so are in the checksum
+    certified: CertifyPart | None = None  # which records are certification records; None: all are counted
 
     @property
     def columns(self) -> list[str]:
         """The columns that are read."""
-        return self.reading.columns
+        return self.reading.columns if self.certified is None else self.certified.columns(self.reading)
 
     def __call__(self, piece: Piece) -> Tally:
         """Count the records of a piece."""
-        return merge_tallies([self.count(block) for block in piece.blocks(self.reading)])
+        if self.certified is None:
+            return Tally.merge([self.count(block) for block in piece.blocks(self.reading)])
+        blocks = self.certified.blocks(piece, self.reading)
+        return Tally.merge([replace(self.count(block), totals=totals) for block, _, totals in blocks])
 
     def count(self, block: Block) -> Tally:
         """Count the records of a block."""
-        fingerprint = self.encoder.fingerprint_
+        everyone = self.certified is None
+        fingerprint = self.encoders[0].fingerprint_ if everyone else None
         return Tally(
-            entries=tuple(self._tally(block)),
+            entries=tuple(tuple(self._tally(encoder, block)) for encoder in self.encoders),
             found=None if fingerprint is None else fingerprint.look_up(block.fields),
             sample=RepeatSample.of((*block.fields, *self._own_roles(block), *block.extra), self.salt),
-            checksum=checksum_of(block.take(self._counting(block)).fields, self.salt),
+            checksum=checksum_of((block.take(self._counting(block)) if everyone else block).fields, self.salt),
         )
 
     def _own_roles(self, block: Block) -> list[Field]:
@@ -283,120 +239,28 @@ class BlockCounter:
             keep &= ~field.missing()
         return keep
 
-    def _tally(self, block: Block) -> list[Entry]:
-        known = np.ones(len(block), dtype=bool)
-        for field in block.groups:
-            known &= ~field.missing()
-        if self.encoder.reads_groups and self.unknown_groups:
-            groups = intersect([field.levels().by_name() for field in block.groups]).filled(UNKNOWN)
-            named = Field(groups.name, Dictionary(groups.codes, groups.names), "text", True)
-            cells = self.encoder.find_cells(block.fields, self.encoder.group_codes([named]), block.rows)
-            return entries_of(block, cells, self.encoder.n_cells_)
-        if self.encoder.reads_groups and not known.all():
-            # A record without a group has no cell; lay_out leaves it out.
-            without = block.take(~known)
-            entries = entries_of(without, np.zeros(len(without), dtype=np.int64), self.encoder.n_cells_)
-            return [*entries, *self._tally(block.take(known))] if known.any() else entries
-        cells = self.encoder.find_cells(block.fields, self.encoder.group_codes(block.groups), block.rows)
-        return entries_of(block, cells, self.encoder.n_cells_)
-
-
-@dataclass(frozen=True)
-class Squares:
-    """The squares of a boosted encoder's score map, which all boosted encoders of a search share."""
-
-    encoder: BoostedEncoder
-
-    @property
-    def n_cells_(self) -> int:
-        """Number of squares."""
-        return self.encoder.score_map_.n_squares
-
-    def find_cells(self, fields: Sequence[Field]) -> NDArray[Any]:
-        """Return the squares of records."""
-        return self.encoder.codes_of(fields).columns[0]
-
-
-@dataclass(frozen=True, eq=False)
-class CertificationTally:
-    """Certification records, counted by the cells of several encoders at once.
-
-    Attributes
-    ----------
-    entries : tuple of tuple of Entry
-        For each encoder.
-    sample : RepeatSample
-        Shows whether too many records are equal.
-    checksum : pair of int
-        As in :class:`Tally`.
-    totals : Totals
-        Of the places of all records: they show whether the table was read as before.
-    """
-
-    entries: tuple[tuple[Entry, ...], ...]
-    sample: RepeatSample
-    checksum: tuple[int, int]
-    totals: Totals
-
-    @classmethod
-    def merge(cls, parts: Sequence[CertificationTally]) -> CertificationTally:
-        """Add up tallies."""
-        return cls(
-            tuple(add_entries(of_encoder) for of_encoder in zip(*(part.entries for part in parts), strict=True)),
-            RepeatSample.merge([part.sample for part in parts]),
-            merge_checksums([part.checksum for part in parts]),
-            Totals.merge([part.totals for part in parts]),
-        )
-
-
-@dataclass(frozen=True)
-class CertificationCounter:
-    """Counts the certification records of pieces by the cells of several encoders, none of which reads the group.
-
-    Attributes
-    ----------
-    encoders : tuple of RestrictedEncoder
-    squares : tuple of bool
-        Whether to count by the squares of an encoder's score map instead of its cells.
-    reading : BlockReader
-    certified : CertifyPart
-        Which records are certification records.
-    """
-
-    encoders: tuple[RestrictedEncoder, ...]
-    squares: tuple[bool, ...]
-    reading: BlockReader
-    certified: CertifyPart
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
-        return list(dict.fromkeys((*self.reading.columns, *self.certified.places.columns)))
-
-    def __call__(self, piece: Piece) -> CertificationTally:
-        """Count a piece."""
-        finders = [Squares(e) if by_square else e for e, by_square in zip(self.encoders, self.squares, strict=True)]
-        salt = b"certification records"
-        parts = [
-            CertificationTally(
-                tuple(tuple(entries_of(block, finder.find_cells(block.fields), finder.n_cells_)) for finder in finders),
-                RepeatSample.of((*block.fields, *block.groups, *block.labels), salt),
-                checksum_of(block.fields, salt),
-                totals,
-            )
-            for block, _, totals in self.certified.blocks(piece, self.reading)
-        ]
-        return CertificationTally.merge(parts)
+    def _tally(self, encoder: RestrictedEncoder, block: Block) -> list[Entry]:
+        if self.certified is not None and isinstance(encoder, BoostedEncoder):
+            return entries_of(block, encoder.codes_of(block.fields).columns[0], encoder.score_map_.n_squares)
+        groups = None
+        if encoder.reads_groups and self.unknown_groups:
+            known = intersect([field.levels().by_name() for field in block.groups]).filled(UNKNOWN)
+            named = Field(known.name, Dictionary(known.codes, known.names), "text", True)
+            groups = encoder.group_codes([named])
+        elif encoder.reads_groups:
+            grouped = block.grouped()
+            if not grouped.all():
+                # A record without a group has no cell; lay_out leaves it out.
+                without = block.take(~grouped)
+                entries = entries_of(without, np.zeros(len(without), dtype=np.int64), encoder.n_cells_)
+                return [*entries, *(self._tally(encoder, block.take(grouped)) if grouped.any() else [])]
+            groups = encoder.group_codes(block.groups)
+        return entries_of(block, encoder.find_cells(block.fields, groups, block.rows), encoder.n_cells_)
 
 
 @dataclass(frozen=True, eq=False)
 class PieceRecords:
-    """Records that are not in memory, counted where they are.
-
-    Attributes
-    ----------
-    worker : Worker
-    """
+    """Records that are not in memory, counted where they are."""
 
     worker: Worker
 
@@ -428,8 +292,8 @@ def count_pieces(
     labels = () if reading.label is None else roles_of(reading.label, names, "label")
     # If the encoder is one column, equal values are not copies of a record, so all columns are compared.
     reader = reader_for(encoder, labels, groups, names if encoder.is_column else ())
-    counter = BlockCounter(encoder, reader, request.salt, reading.unknown_groups)
-    tally = worker.reduce(counter, merge_tallies, progress=request.progress)
+    counter = BlockCounter((encoder,), reader, request.salt, reading.unknown_groups)
+    tally = worker.reduce(counter, Tally.merge, progress=request.progress)
     counted = tally.named(reading).counted(
         encoder,
         labelled=request.labelled,

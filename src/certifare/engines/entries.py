@@ -61,17 +61,10 @@ def lay_out(
 ) -> CellCounts:
     """Turn entries into a table of counts.
 
-    Parameters
-    ----------
-    entries : iterable of Entry
-        Equal ones are added up.
-    n_cells : int
-    labelled : bool
-        Whether the table has labels.
-    missing : {"refuse", "unknown", "drop"}
-        What to do with records without a group or label, as in ``CellCounts.from_cells``.
-    drop_unlabelled : bool
-        Leave out and count records without a label, whatever ``missing`` is.
+    - ``entries``: equal ones are added up.
+    - ``labelled``: whether the table has labels.
+    - ``missing``: what to do with records without a group or label, as in ``CellCounts.from_cells``.
+    - ``drop_unlabelled``: leave out and count records without a label, whatever ``missing`` is.
 
     Examples
     --------

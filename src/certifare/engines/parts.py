@@ -53,15 +53,9 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class RecordHasher:
-    """Counts and hashes all records.
+    """Counts and hashes all records."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns that are hashed.
-    """
-
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # the columns that are hashed
 
     def __call__(self, piece: Piece) -> Totals:
         """Survey a piece."""
@@ -71,18 +65,10 @@ class RecordHasher:
 
 @dataclass(frozen=True, slots=True)
 class RandomPlaces:
-    """Gives each record a place from 0 to 1.
+    """Gives each record a place from 0 to 1."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns that are hashed.
-    key : int
-        Depends on the seed and on all records.
-    """
-
-    columns: tuple[str, ...]
-    key: int
+    columns: tuple[str, ...]  # the columns that are hashed
+    key: int  # depends on the seed and on all records
 
     def of(self, frame: Frame, number: int) -> NDArray[np.uint64]:
         """Return the places of a table's records, as 64-bit integers; ``number`` is that of the table."""
@@ -112,6 +98,10 @@ class CertifyPart:
     places: RandomPlaces
     start: float
 
+    def columns(self, reading: BlockReader) -> list[str]:
+        """Return the columns that are read to find the records and to read them."""
+        return list(dict.fromkeys((*reading.columns, *self.places.columns)))
+
     def blocks(self, piece: Piece, reading: BlockReader) -> Iterator[tuple[Block, NDArray[np.uint64], Totals]]:
         """Read the certification records of a piece, in blocks, with their places and the totals of all its records."""
         for table, frame, places in self.places.tables(piece, reading.columns, reading.text):
@@ -121,21 +111,11 @@ class CertifyPart:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """A sample of records, and the sizes of what stays where it is.
+    """A sample of records, and the sizes of what stays where it is."""
 
-    Attributes
-    ----------
-    table : pyarrow.Table or None
-        The sampled records, with their places in the column ``PLACE``; None if there are none.
-    entries : tuple of Entry
-        Certification records by group and label.
-    totals : Totals
-        Of the places of all records.
-    """
-
-    table: pa.Table | None
-    entries: tuple[Entry, ...]
-    totals: Totals
+    table: pa.Table | None  # the sampled records, with their places in the column ``PLACE``; None if there are none
+    entries: tuple[Entry, ...]  # certification records by group and label
+    totals: Totals  # of the places of all records
 
     @classmethod
     def merge(cls, parts: Sequence[Sampled]) -> Sampled:
@@ -150,23 +130,12 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class SampleDrawer:
-    """Draws a sample, and counts the certification records by group and label.
-
-    Attributes
-    ----------
-    certified : CertifyPart
-    share : float
-        Records whose place is below are sampled.
-    columns : tuple of str
-        Columns of the sample: all that are read.
-    roles : BlockReader
-        Labels and groups.
-    """
+    """Draws a sample, and counts the certification records by group and label."""
 
     certified: CertifyPart
-    share: float
-    columns: tuple[str, ...]
-    roles: BlockReader
+    share: float  # records whose place is below are sampled
+    columns: tuple[str, ...]  # columns of the sample: all that are read
+    roles: BlockReader  # labels and groups
 
     def __call__(self, piece: Piece) -> Sampled:
         """Sample a piece."""

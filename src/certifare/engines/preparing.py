@@ -19,16 +19,14 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.fitting import check_classes
 from certifare.encoders.proxies import Coordinates, check_retain, coordinate_rows
 from certifare.encoders.representatives import Middle, Representatives, modes
-from certifare.encoders.training import ColumnSchema
+from certifare.encoders.training import ColumnSchema, mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Block, BlockReader, MissingRoles, Piece, Share, Worker, by_piece
+from certifare.engines.blocks import Block, BlockReader, Feature, MissingRoles, Piece, Role, Share, Worker, by_piece
 from certifare.engines.coding import Plan
-from certifare.engines.medians import CellCounter, MedianFinder, add_counts, merge_value_counts
 from certifare.engines.survey import Survey, Surveyor, merge_surveys
 from certifare.errors import EncoderError, GroupError, TableError
 from certifare.foundation.levels import Levels
@@ -36,11 +34,14 @@ from certifare.foundation.randomness import stream
 from certifare.growth import Bins, CategoricalBins, Codes, Growth, Histogram, HistogramSource, Targets
 from certifare.growth.binning import bins_of
 from certifare.growth.summary import SAMPLE_ROWS, sample_positions
+from certifare.tables.frames import Frame
 
 T = TypeVar("T")
 NO_CODES = np.zeros(0, dtype=np.int64)
 StepProgress = Callable[[str, float], Any]
 """Called with the current step ("survey", "sample", "code", "grow", "medians") and the share of it that is done."""
+ValueCountsByNode = dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.int64]]]
+"""For a column and a node: sorted distinct values, and the number of records of each."""
 
 
 class CodedRecords(HistogramSource, Protocol):
@@ -52,18 +53,10 @@ class CodedRecords(HistogramSource, Protocol):
 
 
 class Engine(Worker, Protocol):
-    """A worker that can also store coded records, and compute histograms of them for a grower.
+    """A worker that can also store coded records, and compute histograms of them for a grower."""
 
-    Attributes
-    ----------
-    n_pieces : int
-        Number of pieces.
-    n_records : int or None
-        Number of records, if known before they are read.
-    """
-
-    n_pieces: int
-    n_records: int | None
+    n_pieces: int  # number of pieces
+    n_records: int | None  # number of records, if known before they are read
 
     def code(self, plan: Plan, lengths: Sequence[int], progress: Share | None = None) -> CodedRecords:
         """Code all records; piece i has ``lengths[i]``."""
@@ -71,32 +64,48 @@ class Engine(Worker, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class MedianFinder:
+    """Counts the values inside the middle bin of each node."""
+
+    plan: Plan
+    growth: Growth
+    ranges: NDArray[np.int64]  # the range of cells of each node
+    wanted: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+    def __call__(self, piece: Piece) -> ValueCountsByNode:
+        """Count the values of a piece."""
+        return merge_value_counts([self._tally(block) for block in self.plan.blocks(piece)])
+
+    def _tally(self, block: Block) -> ValueCountsByNode:
+        codes = self.plan.codes(block)
+        cells = self.growth.apply(codes)
+        tallies: ValueCountsByNode = {}
+        for c, (places, middle) in self.wanted.items():
+            rows = np.flatnonzero(np.isin(codes.columns[c], np.unique(middle)))
+            of_rows, cell_of = codes.columns[c][rows], cells[rows]
+            numbers = block.fields[c].numbers()[rows]
+            for place, code in zip(places.tolist(), middle.tolist(), strict=True):
+                low, high = self.ranges[place]
+                inside = numbers[(of_rows == code) & (cell_of >= low) & (cell_of < high)]
+                tallies[c, place] = np.unique(inside, return_counts=True)
+        return tallies
+
+
+@dataclass(frozen=True, eq=False)
 class EngineTraining:
     """Training records that an engine holds (:class:`~certifare.encoders.training.Training`).
 
     Only one tree can grow at a time, because growing reorders the records.
-
-    Attributes
-    ----------
-    engine : Engine
-    plan : Plan
-        How records are coded.
-    survey : Survey
-    records : CodedRecords
-    squares : sequence or None
-        The score squares of each piece, if the tree splits on those instead of the columns.
-    progress : callable or None
     """
 
     engine: Engine
-    plan: Plan
+    plan: Plan  # how records are coded
     survey: Survey
     records: CodedRecords
     fingerprint: Fingerprint
     settings: dict[str, Any]
     derived: Any = None
     bare: bool = False
-    squares: Sequence[Any] | None = None
     progress: StepProgress | None = None
 
     named = True
@@ -145,7 +154,7 @@ class EngineTraining:
         self, growth: Growth, ranges: NDArray[np.int64], n_threads: int, codes: Codes | None = None
     ) -> Representatives:
         """Compute representatives from the counts of the cells and, if a bin holds several values, from the values."""
-        by_cell = self._count_cells(growth)
+        by_cell = np.array([leaf.counts.sum(axis=0) for leaf in self.records.leaves(growth)])
         by_node = np.array([by_cell[low:high].sum(axis=0) for low, high in ranges])
         offsets = np.cumsum([0, *self.plan.n_codes])
         values: list[NDArray[Any]] = []
@@ -164,32 +173,36 @@ class EngineTraining:
                 wide[c] = middle
         if wide:
             finder = MedianFinder(self.plan, growth, ranges, {c: (m.places, m.codes) for c, m in wide.items()})
-            found = self.engine.reduce(finder, merge_value_counts, self.squares, _share(self.progress, "medians"))
+            found = self.engine.reduce(finder, merge_value_counts, progress=_share(self.progress, "medians"))
             for c, middle in wide.items():
                 for place, rank in zip(middle.places.tolist(), middle.ranks.tolist(), strict=True):
                     numbers, how_often = found[c, place]
                     values[c][place] = numbers[np.searchsorted(np.cumsum(how_often), rank, side="right")]
         return Representatives(self.columns, tuple(values))
 
-    def _count_cells(self, growth: Growth) -> NDArray[np.int64]:
-        """Return the counts of the codes of all columns in each cell, (cells, codes)."""
-        if self.squares is None:
-            return np.array([leaf.counts.sum(axis=0) for leaf in self.records.leaves(growth)])
-        return self.engine.reduce(CellCounter(self.plan, growth), add_counts, self.squares)
 
-
-def check_kind(encoder: object, *kinds: type) -> None:
+def check_tree(encoder: object) -> None:
     """Raise if an encoder cannot be fitted on a table that is never in memory as a whole."""
-    if not isinstance(encoder, kinds):
+    if not isinstance(encoder, FairTreeEncoder):
         raise EncoderError(
             f"{type(encoder).__name__} needs the whole table in memory. Fit it on a sample of the records (of a Dask "
-            f"DataFrame: X.sample(frac=…).compute()). {' and '.join(kind.__name__ for kind in kinds)} can be fitted on "
-            "this table."
+            "DataFrame: X.sample(frac=…).compute()), or let certifare.produce draw one. FairTreeEncoder can be fitted "
+            "on this table."
         )
 
 
+def feature_reader(
+    encoder: FairTreeEncoder, sample: Frame, labels: tuple[Role, ...], groups: tuple[Role, ...]
+) -> BlockReader:
+    """Return a reader of labels, groups and features, whose types are those of a sample."""
+    fields = sample.fields()
+    marks = mark_categorical(sample, range(len(fields)), fields, encoder.categorical_features)
+    features = tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True))
+    return BlockReader(features, labels, groups)
+
+
 def prepare_over(
-    encoder: FairTreeEncoder | BoostedEncoder,
+    encoder: FairTreeEncoder,
     engine: Engine,
     reading: BlockReader,
     *,
@@ -198,22 +211,11 @@ def prepare_over(
 ) -> EngineTraining:
     """Prepare training records over the pieces that an engine holds, like ``encoder.prepare``.
 
-    Parameters
-    ----------
-    encoder : FairTreeEncoder or BoostedEncoder
-    engine : Engine
-    reading : BlockReader
-        Which columns are features, labels and groups.
-    missing : {"refuse", "drop"}
-        What to do with records without a label or a group.
-    progress : callable, optional
-        Called with the name of a step and the share of it that is done.
+    - ``reading``: which columns are features, labels and groups.
+    - ``missing``: what to do with records without a label or a group.
+    - ``progress``: called with the name of a step and the share of it that is done.
     """
     check_retain(encoder.retain)
-    if encoder.retain and not isinstance(encoder, FairTreeEncoder):
-        raise EncoderError(
-            "retain= clusters the table in memory; set retain=0 here, or fit on a sample of the records."
-        )
     salt = secrets.token_bytes(16)
     surveyor = Surveyor(reading, salt, engine.n_records, engine.n_pieces)
     survey = engine.reduce(surveyor, merge_surveys, progress=_share(progress, "survey"))
@@ -229,8 +231,8 @@ def prepare_over(
     for name, values in plan.labels:
         check_classes("label", name, values, survey.n_records)
     if encoder.retain:
-        each = by_piece(coordinate_rows(survey.n_records, encoder.seed), survey.lengths)
-        sample = engine.reduce(CodeSampler(plan), _stack, each)
+        rows = by_piece(coordinate_rows(survey.n_records, encoder.seed), survey.lengths)
+        sample = engine.reduce(CodeSampler(plan, rows), _stack)
         plan = replace(plan, coordinates=Coordinates.fit(list(sample.T), plan.bins))
     records = engine.code(plan, survey.lengths, _share(progress, "code"))
     if not encoder.allow_sensitive_feature:
@@ -263,7 +265,7 @@ def _check_records(survey: Survey, missing: MissingRoles) -> None:
 
 
 def _fit_bins(
-    encoder: FairTreeEncoder | BoostedEncoder,
+    encoder: FairTreeEncoder,
     engine: Engine,
     reading: BlockReader,
     survey: Survey,
@@ -274,8 +276,8 @@ def _fit_bins(
     samples: Mapping[int, NDArray[np.float64]] = {}
     if sampled:
         positions = sample_positions(survey.n_records, SAMPLE_ROWS, stream(encoder.seed, "bins"))
-        each = by_piece(positions, survey.lengths)
-        matrix = engine.reduce(Sampler(reading.of(sampled)), _stack, each, progress)
+        work = Sampler(reading.of(sampled), by_piece(positions, survey.lengths))
+        matrix = engine.reduce(work, _stack, progress)
         samples = dict(zip(sampled, matrix.T, strict=True))
     categorical = [feature.categorical for feature in reading.features]
     return bins_of(survey.summary, categorical, samples, max_bins=encoder.max_bins)
@@ -286,11 +288,13 @@ class Sampler:
     """Returns the features of some rows of a piece."""
 
     reading: BlockReader
+    rows: Sequence[NDArray[np.int64]]  # of each piece, in order
 
-    def __call__(self, piece: Piece, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return numbers, (positions, features)."""
+    def __call__(self, piece: Piece) -> NDArray[np.float64]:
+        """Return numbers, (rows, features)."""
         blocks = (block.complete()[0] for block in piece.blocks(self.reading))
-        found = [[field.numbers()[rows] for field in block.fields] for block, rows in _rows(blocks, positions)]
+        chosen = _rows(blocks, self.rows[piece.number])
+        found = [[field.numbers()[rows] for field in block.fields] for block, rows in chosen]
         return np.concatenate([np.column_stack(columns) for columns in found])
 
 
@@ -299,11 +303,12 @@ class CodeSampler:
     """Returns the codes of some rows of a piece."""
 
     plan: Plan
+    rows: Sequence[NDArray[np.int64]]  # of each piece, in order
 
-    def __call__(self, piece: Piece, positions: NDArray[np.int64]) -> NDArray[np.uint16]:
-        """Return codes, (positions, features)."""
+    def __call__(self, piece: Piece) -> NDArray[np.uint16]:
+        """Return codes, (rows, features)."""
         found = [np.zeros((0, len(self.plan.bins)), dtype=np.uint16)]
-        for block, rows in _rows(self.plan.blocks(piece), positions):
+        for block, rows in _rows(self.plan.blocks(piece), self.rows[piece.number]):
             if len(rows):
                 columns = [column[rows].astype(np.uint16) for column in self.plan.codes(block).columns]
                 found.append(np.column_stack(columns))
@@ -343,3 +348,16 @@ def _refuse_copies(root: Histogram, plan: Plan) -> None:
                     f"Column {column.name!r} determines the group: it repeats the sensitive column {name!r}. Drop it, "
                     "or set allow_sensitive_feature=True to keep it as a feature."
                 )
+
+
+def merge_value_counts(parts: Sequence[ValueCountsByNode]) -> ValueCountsByNode:
+    """Add up value counts."""
+    if len(parts) == 1:
+        return parts[0]
+    merged: ValueCountsByNode = {}
+    for key in parts[0]:
+        values, inverse = np.unique(np.concatenate([part[key][0] for part in parts]), return_inverse=True)
+        counts = np.zeros(len(values), dtype=np.int64)
+        np.add.at(counts, inverse, np.concatenate([part[key][1] for part in parts]))
+        merged[key] = values, counts
+    return merged

@@ -22,39 +22,17 @@ from certifare.tables.frames import ColumnType, Field, Value
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """Values, labels and groups of some records.
+    """Values, labels and groups of some records."""
 
-    Attributes
-    ----------
-    lengths : tuple of int
-        Records of each piece.
-    summary : Summary
-        Values of the features.
-    types : tuple of {"number", "boolean", "text"} or None
-        Type of each feature; None if it has no values.
-    missing : tuple of bool
-        Whether some records miss the feature.
-    highest : tuple of float
-        Largest number of each feature; -inf if there is none.
-    labels : mapping of str to frozenset
-        Values of each label column.
-    groups : frozenset
-        Values of the sensitive column; tuples if there are several.
-    lacking : mapping of str to int
-        Records left out because a label or group is missing, by column.
-    hashes : tuple of HashSample
-        Of the features, for each view of a fingerprint.
-    """
-
-    lengths: tuple[int, ...]
-    summary: Summary
-    types: tuple[ColumnType | None, ...]
-    missing: tuple[bool, ...]
-    highest: tuple[float, ...]
-    labels: Mapping[str, frozenset[Value]]
-    groups: frozenset[GroupValue]
-    lacking: Mapping[str, int]
-    hashes: tuple[HashSample, ...]
+    lengths: tuple[int, ...]  # records of each piece
+    summary: Summary  # values of the features
+    types: tuple[ColumnType | None, ...]  # type of each feature; None if it has no values
+    missing: tuple[bool, ...]  # whether some records miss the feature
+    highest: tuple[float, ...]  # largest number of each feature; -inf if there is none
+    labels: Mapping[str, frozenset[Value]]  # values of each label column
+    groups: frozenset[GroupValue]  # values of the sensitive column; tuples if there are several
+    lacking: Mapping[str, int]  # records left out because a label or group is missing, by column
+    hashes: tuple[HashSample, ...]  # of the features, for each view of a fingerprint
 
     @property
     def n_records(self) -> int:
@@ -87,23 +65,12 @@ class Survey:
 
 @dataclass(frozen=True)
 class Surveyor:
-    """Surveys pieces.
-
-    Attributes
-    ----------
-    reading : BlockReader
-    salt : bytes
-        For the hashes of records.
-    n_records : int or None
-        Total number of records, if known; otherwise it is estimated from one piece.
-    n_pieces : int
-        Number of pieces.
-    """
+    """Surveys pieces."""
 
     reading: BlockReader
-    salt: bytes
-    n_records: int | None
-    n_pieces: int
+    salt: bytes  # for the hashes of records
+    n_records: int | None  # total number of records, if known; otherwise it is estimated from one piece
+    n_pieces: int  # number of pieces
 
     def __call__(self, piece: Piece) -> Survey:
         """Survey a piece."""

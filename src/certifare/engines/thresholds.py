@@ -20,8 +20,8 @@ from certifare.encoders.fingerprint import merge_samples, samples_of
 from certifare.encoders.hashes import HashSample, RepeatSample, hash_records
 from certifare.encoders.plans import IN_A_CELL, Thresholds
 from certifare.engines.blocks import Block, BlockReader, Piece
-from certifare.engines.counting import checksum_of, merge_checksums
-from certifare.engines.entries import Entry, add_entries, entries_of
+from certifare.engines.counting import CERTIFICATION_SALT, Tally, checksum_of
+from certifare.engines.entries import entries_of
 from certifare.engines.parts import CertifyPart, Totals
 from certifare.errors import TableError
 from certifare.foundation.levels import name_of
@@ -32,7 +32,6 @@ EDGES = 1 << 13
 """About how many edges a pass has for the thresholds of one group."""
 SURE = 5.0
 """Standard errors of the sample within which the first edges lie."""
-SALT = b"certification records"
 
 Keys = NDArray[np.complex128]
 """Values with tie-breaking numbers, as value + number·i: NumPy puts complex numbers in the order of both."""
@@ -40,38 +39,21 @@ Keys = NDArray[np.complex128]
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Records of one group at one split, along its direction: how many to count, and which to list.
-
-    Attributes
-    ----------
-    split, group : int
-    edges : ndarray of complex128
-        In order. Interval i holds the records above edge i − 1 and up to edge i.
-    listed : ndarray of bool, (edges + 1,)
-        The intervals whose records are listed.
-    """
+    """Records of one group at one split, along its direction: how many to count, and which to list."""
 
     split: int
     group: int
-    edges: Keys
-    listed: NDArray[np.bool_]
+    edges: Keys  # in order. Interval i holds the records above edge i − 1 and up to edge i
+    listed: NDArray[np.bool_]  # the intervals whose records are listed
 
 
 @dataclass(frozen=True, eq=False)
 class LineTally:
-    """The records of each line by interval, and those that are listed.
-
-    Attributes
-    ----------
-    counts : tuple of ndarray of int64
-    keys : tuple of ndarray of complex128
-    totals : Totals
-        Of the places of all records: they show whether the table was read as before.
-    """
+    """The records of each line by interval, and those that are listed."""
 
     counts: tuple[NDArray[np.int64], ...]
     keys: tuple[Keys, ...]
-    totals: Totals
+    totals: Totals  # of the places of all records: they show whether the table was read as before
 
     @classmethod
     def merge(cls, parts: Sequence[LineTally]) -> LineTally:
@@ -83,83 +65,61 @@ class LineTally:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CalibrationRecords:
-    """Which records set thresholds, and how equal values are put in order.
+    """Which records set thresholds, and how equal values are put in order."""
 
-    Attributes
-    ----------
-    reading : BlockReader
-    certified : CertifyPart
-    positive : str or None
-        The label of the records that set the thresholds; None if all do.
-    tie_key : int
-        For tie-breaking numbers where no column breaks ties.
-    """
-
+    encoder: CalibratedEncoder  # with the thresholds that are known
     reading: BlockReader
     certified: CertifyPart
-    positive: str | None
-    tie_key: int
+    positive: str | None  # the label of the records that set the thresholds; None if all do
+    tie_key: int  # for tie-breaking numbers where no column breaks ties
 
     @property
     def columns(self) -> list[str]:
         """The columns that are read."""
-        return list(dict.fromkeys((*self.reading.columns, *self.certified.places.columns)))
+        return self.certified.columns(self.reading)
 
     def setting(self, block: Block) -> NDArray[np.bool_]:
         """Say which records of a block set thresholds: those with a group, and the label that it is about."""
-        keep = _grouped(block)
+        keep = block.grouped()
         if self.positive is not None:
             label = block.labels[0].levels().filled(None)
             keep &= np.array([v is not None and name_of(v) == self.positive for v in label.values])[label.codes]
         return keep
 
+    def keyed(
+        self, block: Block, places: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint16], NDArray[np.float64]]:
+        """Return the values of records with a group along each direction, their groups, and tie-breaking numbers."""
+        groups = self.encoder.group_codes(block.groups)
+        assert groups is not None  # noqa: S101  (the encoder reads groups)
+        ties = self.encoder.calibration_ties(block.fields, places, self.tie_key)
+        return self.encoder.directions_.values(block.fields, groups, self.encoder.n_threads), groups, ties
 
-@dataclass(frozen=True)
-class ThresholdCounter:
-    """Counts certification records between edges, on their way to splits whose thresholds are not known yet.
 
-    Attributes
-    ----------
-    encoder : CalibratedEncoder
-        With the thresholds that are known.
-    records : CalibrationRecords
-    known : ndarray of bool
-        Which splits these are.
-    lines : tuple of Line
-    """
+@dataclass(frozen=True, kw_only=True)
+class ThresholdCounter(CalibrationRecords):
+    """Counts certification records between edges, on their way to splits whose thresholds are not known yet."""
 
-    encoder: CalibratedEncoder
-    records: CalibrationRecords
-    known: NDArray[np.bool_]
-    lines: tuple[Line, ...]
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
-        return self.records.columns
+    known: NDArray[np.bool_]  # which splits have thresholds
+    lines: tuple[Line, ...] = ()
 
     def __call__(self, piece: Piece) -> LineTally:
         """Count a piece."""
-        blocks = self.records.certified.blocks(piece, self.records.reading)
-        return LineTally.merge([self._count(block, places, totals) for block, places, totals in blocks])
+        return LineTally.merge([self._count(*parts) for parts in self.certified.blocks(piece, self.reading)])
 
     def _count(self, block: Block, places: NDArray[np.uint64], totals: Totals) -> LineTally:
-        setting = self.records.setting(block)
+        setting = self.setting(block)
         block, places = block.take(setting), places[setting]
-        encoder = self.encoder
         counts = [np.zeros(len(line.edges) + 1, dtype=np.int64) for line in self.lines]
         keys = [np.zeros(0, dtype=np.complex128) for _ in self.lines]
         if len(block):
-            groups = encoder.group_codes(block.groups)
-            assert groups is not None  # noqa: S101  (the encoder reads groups)
-            ties = encoder.calibration_ties(block.fields, places, self.records.tie_key)
-            values = encoder.directions_.values(block.fields, groups, encoder.n_threads)
-            reached = encoder.thresholds_.reach(values, groups, ties, self.known)
+            values, groups, ties = self.keyed(block, places)
+            reached = self.encoder.thresholds_.reach(values, groups, ties, self.known)
             for i, line in enumerate(self.lines):
                 rows = np.flatnonzero((reached == line.split) & (groups == line.group))
-                own = keys_of(values[rows, encoder.plan_.directions[line.split]], ties[rows])
+                own = keys_of(values[rows, self.encoder.plan_.directions[line.split]], ties[rows])
                 interval = np.searchsorted(line.edges, own, side="left")
                 counts[i] = np.bincount(interval, minlength=len(line.edges) + 1)
                 keys[i] = own[line.listed[interval]]
@@ -168,106 +128,65 @@ class ThresholdCounter:
 
 @dataclass(frozen=True, eq=False)
 class CalibratedTally:
-    """Certification records in the cells that they have set.
+    """Certification records in the cells that they have set."""
 
-    Attributes
-    ----------
-    entries : tuple of Entry
-    inside : ndarray of int64, (cells, groups)
-        Records that set thresholds could have been set by, without those that did: one less than the gaps.
-    tied : int
-        Records that equal a threshold on their way.
-    hashes : tuple of HashSample
-        For the fingerprint of the records that the encoder has seen.
-    identifiers : HashSample or None
-        Of the column that breaks ties.
-    sample : RepeatSample
-        Shows whether too many records are equal.
-    checksum : pair of int
-    totals : Totals
-    """
-
-    entries: tuple[Entry, ...]
+    counted: Tally
+    # Records that set thresholds could have been set by, without those that did: one less than the gaps
     inside: NDArray[np.int64]
-    tied: int
-    hashes: tuple[HashSample, ...]
-    identifiers: HashSample | None
-    sample: RepeatSample
-    checksum: tuple[int, int]
-    totals: Totals
+    tied: int  # records that equal a threshold on their way
+    hashes: tuple[HashSample, ...]  # for the fingerprint of the records that the encoder has seen
+    identifiers: HashSample | None  # of the column that breaks ties
 
     @classmethod
     def merge(cls, parts: Sequence[CalibratedTally]) -> CalibratedTally:
         """Add up tallies."""
         identifiers = [part.identifiers for part in parts if part.identifiers is not None]
         return cls(
-            add_entries(part.entries for part in parts),
+            Tally.merge([part.counted for part in parts]),
             np.sum([part.inside for part in parts], axis=0),
             sum(part.tied for part in parts),
             merge_samples([part.hashes for part in parts]),
             HashSample.merge(identifiers) if identifiers else None,
-            RepeatSample.merge([part.sample for part in parts]),
-            merge_checksums([part.checksum for part in parts]),
-            Totals.merge([part.totals for part in parts]),
         )
 
 
-@dataclass(frozen=True)
-class CalibratedCounter:
-    """Counts the certification records in the cells whose thresholds they have set.
+@dataclass(frozen=True, kw_only=True)
+class CalibratedCounter(CalibrationRecords):
+    """Counts the certification records in the cells whose thresholds they have set."""
 
-    Attributes
-    ----------
-    encoder : CalibratedEncoder
-    records : CalibrationRecords
-    salt : bytes
-        Of the fingerprint.
-    n_records : int
-        Number of all records, about.
-    """
-
-    encoder: CalibratedEncoder
-    records: CalibrationRecords
-    salt: bytes
-    n_records: int
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
-        return self.records.columns
+    salt: bytes  # of the fingerprint
+    n_records: int  # number of all records, about
 
     def __call__(self, piece: Piece) -> CalibratedTally:
         """Count a piece."""
-        blocks = self.records.certified.blocks(piece, self.records.reading)
-        return CalibratedTally.merge([self._count(block, places, totals) for block, places, totals in blocks])
+        return CalibratedTally.merge([self._count(*parts) for parts in self.certified.blocks(piece, self.reading)])
 
     def _count(self, block: Block, places: NDArray[np.uint64], totals: Totals) -> CalibratedTally:
         encoder, thresholds = self.encoder, self.encoder.thresholds_
-        known = _grouped(block)
+        known = block.grouped()
         cells, tied = np.zeros(len(block), dtype=np.int64), 0
         inside = np.zeros((encoder.n_cells_, encoder.plan_.n_groups), dtype=np.int64)
         if known.any():
             grouped = block.take(known)
-            groups = encoder.group_codes(grouped.groups)
-            assert groups is not None  # noqa: S101  (the encoder reads groups)
-            ties = encoder.calibration_ties(grouped.fields, places[known], self.records.tie_key)
-            values = encoder.directions_.values(grouped.fields, groups, encoder.n_threads)
+            values, groups, ties = self.keyed(grouped, places[known])
             cells[known] = thresholds.cells(values, groups, ties)
             tied = int(thresholds.on_threshold(values, groups).sum())
             strictly = thresholds.reach(values, groups, ties, np.ones(encoder.n_cells_ - 1, dtype=bool)) == IN_A_CELL
-            strictly &= self.records.setting(grouped)
+            strictly &= self.setting(grouped)
             np.add.at(inside, (cells[known][strictly], groups[strictly]), 1)
         identifier = [field for field in block.fields if field.name == encoder.tie_column]
         others = [field for field in block.fields if field.name != encoder.tie_column]
         return CalibratedTally(
-            tuple(entries_of(block, cells, encoder.n_cells_)),
+            Tally(
+                (tuple(entries_of(block, cells, encoder.n_cells_)),),
+                sample=RepeatSample.of((*others, *block.groups, *block.labels), CERTIFICATION_SALT),
+                checksum=checksum_of(block.fields, CERTIFICATION_SALT),
+                totals=totals,
+            ),
             inside,
             tied,
             samples_of(block.fields, self.salt, self.n_records),
-            HashSample.of(hash_records(identifier, SALT), self.n_records) if identifier else None,
-            RepeatSample.of((*others, *block.groups, *block.labels), SALT),
-            checksum_of(block.fields, SALT),
-            totals,
+            HashSample.of(hash_records(identifier, CERTIFICATION_SALT), self.n_records) if identifier else None,
         )
 
 
@@ -279,21 +198,11 @@ def find_thresholds(
 ) -> Thresholds:
     """Find the thresholds that certification records set by the plan of an encoder.
 
-    Parameters
-    ----------
-    work : ThresholdCounter
-        Without lines.
-    count : callable
-        Counts all records.
-    values : ndarray of float64, (records, directions)
-        Of a sample, which suggests where to look.
-    groups : ndarray of int
-        Of the sample.
-
-    Returns
-    -------
-    Thresholds
-        The same as :meth:`GapPlan.calibrate` finds in memory.
+    - ``work``: without lines.
+    - ``count``: counts all records.
+    - ``values``: of a sample, which suggests where to look.
+    - ``groups``: of the sample.
+    - returns: the same as :meth:`GapPlan.calibrate` finds in memory.
     """
     encoder, plan = work.encoder, work.encoder.plan_
     first, ranks = plan.chains
@@ -323,25 +232,15 @@ def find_thresholds(
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """Order statistics that are wanted of the records of one group that reach a split.
+    """Order statistics that are wanted of the records of one group that reach a split."""
 
-    Attributes
-    ----------
-    split, group, n : int
-        ``n`` records of the group reach the split.
-    chain : ndarray of int64
-        The splits whose thresholds they are.
-    ranks : ndarray of int64
-    sample : ndarray of float64
-        Values of some such records, in order.
-    """
-
+    # ``n`` records of the group reach the split
     split: int
     group: int
     n: int
-    chain: NDArray[np.int64]
+    chain: NDArray[np.int64]  # the splits whose thresholds they are
     ranks: NDArray[np.int64]
-    sample: NDArray[np.float64]
+    sample: NDArray[np.float64]  # values of some such records, in order
 
     def first_edges(self) -> Keys:
         """Return edges about where the sample has the wanted ranks."""
@@ -414,8 +313,8 @@ def closer(edges: Keys, intervals: NDArray[np.int64]) -> Keys:
 def numbers_between(low: float, high: float, n: int) -> NDArray[np.float64]:
     """Return about n numbers between two, evenly among all that a double can hold.
 
-    >>> numbers_between(-1.0, 1.0, 3).tolist()
-    [-1.9090068380061077e-154, 0.0, 1.9090068380061077e-154]
+    >>> numbers_between(1.0, 4.0, 3).tolist()
+    [1.5, 2.0, 3.0]
     """
     first, last = (_position(number) for number in (low, high))
     positions = sorted({first + (last - first) * i // (n + 1) for i in range(1, n + 1)} - {first, last})
@@ -435,11 +334,3 @@ def keys_of(values: NDArray[np.float64] | float, ties: NDArray[np.float64] | flo
     keys = np.empty(values.shape, dtype=np.complex128)
     keys.real, keys.imag = values, ties
     return keys
-
-
-def _grouped(block: Block) -> NDArray[np.bool_]:
-    """Say which records have a group."""
-    known = np.ones(len(block), dtype=bool)
-    for field in block.groups:
-        known &= ~field.missing()
-    return known

@@ -19,7 +19,7 @@ from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.format import parse_document
 from certifare.encoders.loading import build_encoder
-from certifare.engines.counting import BlockCounter, CertificationCounter, CertificationTally, Tally
+from certifare.engines.counting import BlockCounter, Tally
 from certifare.engines.parts import RecordHasher, Sampled, SampleDrawer, Totals
 from certifare.engines.thresholds import CalibratedCounter, CalibratedTally, LineTally, ThresholdCounter
 from certifare.errors import ArgumentError
@@ -29,7 +29,6 @@ RESULTS: dict[type, type] = {
     RecordHasher: Totals,
     SampleDrawer: Sampled,
     BlockCounter: Tally,
-    CertificationCounter: CertificationTally,
     ThresholdCounter: LineTally,
     CalibratedCounter: CalibratedTally,
 }

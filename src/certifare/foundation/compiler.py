@@ -8,9 +8,32 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 from numba import njit, types
+from numba.core import event
+
+from certifare.foundation.progress import notice
 
 WORTH_COMPILING = 1 << 16
 """With fewer records NumPy is done before a kernel is compiled."""
+
+COMPILING = "compiling what is not kept on disk yet: up to ten seconds after an installation"
+
+
+class _Telling(event.Listener):  # type: ignore[misc]
+    """Tells users once why nothing seems to happen: compiled kernels are kept on disk, so it is only the first time."""
+
+    told = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.told:
+            self.told = True
+            notice(COMPILING)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+TELLING = _Telling()
+event.register("numba:compile", TELLING)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +61,7 @@ def read_only(dtype: Any, ndim: int) -> Any:
 
 
 def _compiled(function: Callable[P, R], *signature: Any) -> Callable[P, R]:
-    options = {"nogil": True, "error_model": "numpy"}
+    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     try:
         return cast(Callable[P, R], njit(*signature, cache=True, **options)(function))
     except RuntimeError as error:

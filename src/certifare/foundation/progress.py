@@ -26,6 +26,27 @@ def listening(tell: Listener) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
+#: Called with what a user may wonder about while it takes long.
+Notice = Callable[[str], None]
+_NOTICE: list[Notice] = []
+
+
+@contextmanager
+def noticing(tell: Notice) -> Iterator[None]:
+    """Receive notices inside this context, from any thread."""
+    _NOTICE.append(tell)
+    try:
+        yield
+    finally:
+        _NOTICE.remove(tell)
+
+
+def notice(text: str) -> None:
+    """Tell whoever listens what takes long."""
+    for tell in list(_NOTICE):
+        tell(text)
+
+
 def counter(total: int) -> Callable[[], None]:
     """Start counting steps; return a function to call, from any thread, when a step is done.
 

@@ -22,7 +22,7 @@ from certifare.certificates.calibrated import calibrated_bound, check_metric, fo
 from certifare.certificates.claims import Claim, estimate_of
 from certifare.certificates.issuing import issue
 from certifare.certification.ledger import statement_of
-from certifare.encoders.calibrated_cells import CalibratedEncoder
+from certifare.encoders.calibrated_cells import CalibratedEncoder, tied_note
 from certifare.encoders.information import Spreads
 from certifare.encoders.plans import PlanPath
 from certifare.encoders.training import MemoryTraining
@@ -63,42 +63,26 @@ BEYOND_CHANCE = 1.0
 NEAR = 1.02
 
 
-class CalibratedSearch(Job):
-    """Plans of calibrated cells, for a table.
+class Calibration(Job):
+    """A job whose certification records set the thresholds of cells that read the group.
 
-    Parameters
-    ----------
-    table, claim
-        As for :class:`~certifare.frontier.job.Job`.
-    parts : mapping of str to float
-        Shares of train and certify.
-    max_cells : int
-        The most cells of a plan.
-    tie_column, score_column : str, optional
-        As in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`; columns of the table, dropped or not.
-    elsewhere : Elsewhere, optional
-        As for :class:`~certifare.frontier.job.Job`.
-    **options
-        Of :class:`~certifare.frontier.job.JobOptions`.
+    - ``table``, ``claim``, ``parts``, ``elsewhere``: as for :class:`~certifare.frontier.job.Job`.
+    - ``tie_column``, ``score_column``: as in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`; columns
+      of the table, dropped or not.
+    - ``**options``: of :class:`~certifare.frontier.job.JobOptions`.
     """
 
     def __init__(
         self,
         table: Table,
-        claim: Claim | None = None,
+        claim: Claim | None,
+        parts: Mapping[str, float],
         *,
-        parts: Mapping[str, float] = PARTS,
-        max_cells: int = 200,
         tie_column: str | None = None,
         score_column: str | None = None,
         elsewhere: Elsewhere | None = None,
         **options: Any,
     ) -> None:
-        if sorted(parts) != sorted(PARTS):
-            raise ArgumentError(
-                f"The parts of calibrated cells are {' and '.join(PARTS)}, because nothing is selected; got "
-                f"{', '.join(parts)}."
-            )
         if options.get("pool_groups") is not None:
             raise ArgumentError("pool_groups: cells that read the group need each by its own name. Leave one out.")
         claim = claim or Claim()
@@ -112,10 +96,8 @@ class CalibratedSearch(Job):
         by_intersection = replace(table, roles=replace(table.roles, each=False))
         arranged = _arranged(by_intersection, tie_column, score_column)
         super().__init__(arranged, claim, JobOptions(**options), parts, elsewhere)
-        self.max_cells = max_cells
         if table.roles.each:
             self.notes.append(BY_INTERSECTION)
-        self._calibrated: tuple[int, CalibratedEncoder] | None = None
 
     def _choose_cap(self) -> None:
         """Weights are not capped: what lies above a cap would be added to T*, which is then not known beforehand."""
@@ -124,6 +106,47 @@ class CalibratedSearch(Job):
     def features(self, table: Table) -> pa.Table:
         """Return what the encoder reads of a table: the features, and the column that breaks ties."""
         return table.select([*table.features.column_names, *([self.tie_column] if self.tie_column else [])])
+
+    def _what_helps(self) -> str:
+        """Say what may be done about groups that are too small; they cannot be pooled, since cells read the group."""
+        if len(self.table.roles.sensitive) > 1:
+            return (
+                " Cells that read the group have thresholds for every intersection of the sensitive columns. Leave "
+                "--group-aware out to claim --each of them, or compare a column with one of its values."
+            )
+        return suggested_comparison(self.table.groups) or " Leave the group out, or add records of it."  # type: ignore[arg-type]
+
+
+class CalibratedSearch(Calibration):
+    """Plans of calibrated cells, for a table.
+
+    Parameters
+    ----------
+    table, claim, **options
+        As for :class:`Calibration`.
+    parts : mapping of str to float
+        Shares of train and certify.
+    max_cells : int
+        The most cells of a plan.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        claim: Claim | None = None,
+        *,
+        parts: Mapping[str, float] = PARTS,
+        max_cells: int = 200,
+        **options: Any,
+    ) -> None:
+        if sorted(parts) != sorted(PARTS):
+            raise ArgumentError(
+                f"The parts of calibrated cells are {' and '.join(PARTS)}, because nothing is selected; got "
+                f"{', '.join(parts)}."
+            )
+        super().__init__(table, claim, parts, **options)
+        self.max_cells = max_cells
+        self._calibrated: tuple[int, CalibratedEncoder] | None = None
 
     # -- planning ---------------------------------------------------------------------------------------------
 
@@ -177,7 +200,8 @@ class CalibratedSearch(Job):
         report("planning", 0, 1)
         if not self.candidates:
             raise ArgumentError(
-                "The smallest group has too few records for two cells: add records of it, or pool it with another."
+                "No plan has two cells: the smallest group has too few records, or the score tells nothing about the "
+                "label."
             )
         if found is not None:
             found(self.candidates)
@@ -261,12 +285,7 @@ class CalibratedSearch(Job):
         return self._calibrated[1]
 
     def certify(self, numbers: Sequence[int], *, progress: Progress | None = None) -> list[tuple[Any, Certificate]]:
-        """Let the certification records set the thresholds of some plans, each certified at ε divided by their number.
-
-        Returns
-        -------
-        list of (encoder, Certificate)
-        """
+        """Let the certification records set the thresholds of some plans, each at ε divided by their number."""
         self._use(numbers, progress)
         results = []
         for done, number in enumerate(numbers):
@@ -287,26 +306,15 @@ class CalibratedSearch(Job):
             frame = Frame(self.features(table))
             groups = encoder.read_group_codes(frame, table.sensitive)
             assert groups is not None  # noqa: S101  (the encoder reads groups)
-            labels = table.labels[0] if claim.labelled else None
-            counts = encoder.set_thresholds(encoder.read_fields(frame), groups, labels)
+            counts = encoder.set_thresholds(encoder.read_fields(frame), groups, *table.labels[: claim.labelled])
             counts = counts.with_exclusions(self._exclusions())
         else:
             counts, self._repeats = self.elsewhere.calibrate(encoder, table, claim, self._progress)
             self.notes += [note for note in self._repeats if note not in self.notes]
         if APPROXIMATE not in self.notes:
             self.notes.append(APPROXIMATE)
-        if encoder.tied_:
-            self.notes.append(f"{encoder.tied_:,} certification records equal a threshold; random numbers part them")
+        self.notes += tied_note(encoder)
         return encoder, issue(Evidence(counts), replace(claim, method="calibrated"), self._provenance(READS_GROUP))
-
-    def _what_helps(self) -> str:
-        """Say what may be done about groups that are too small; they cannot be pooled, since cells read the group."""
-        if len(self.table.roles.sensitive) > 1:
-            return (
-                " Cells that read the group have thresholds for every intersection of the sensitive columns. Leave "
-                "--group-aware out to claim --each of them, or compare a column with one of its values."
-            )
-        return suggested_comparison(self.table.groups) or " Leave the group out, or add records of it."  # type: ignore[arg-type]
 
     def certify_cells(self, encoder: Any, candidate: Candidate) -> NDArray[np.int64]:
         """Cells of the certification records."""
@@ -334,4 +342,10 @@ def _arranged(table: Table, tie_column: str | None, score_column: str | None) ->
     if not kept:
         raise ArgumentError("No feature is left beside the column that breaks ties.")
     rest = {**others, **{name: columns[name] for name in columns if name not in kept}}
-    return replace(table, features=pa.table({name: columns[name] for name in kept}), others=pa.table(rest))
+    return replace(
+        table,
+        features=pa.table({name: columns[name] for name in kept}),
+        others=pa.table(rest),
+        # What is odd about a column matters if something is learnt from it.
+        findings=tuple(finding for finding in table.findings if finding.column not in rest),
+    )

@@ -26,23 +26,15 @@ BIAS = 0.4 * math.sqrt(8)
 
 @dataclass(frozen=True, eq=False)
 class CapForecast:
-    """The predicted numbers of records that a cap keeps and leaves above it.
+    """The predicted numbers of records that a cap keeps and leaves above it."""
 
-    Attributes
-    ----------
-    cap, largest : float
-        The cap, and the largest weight of the records that it was chosen on.
-    kept, beyond : ndarray of float64, (strata, groups)
-        Certification records that will be kept, and will be above the cap (:class:`~certifare.certificates.tail.Tail`).
-    whole : ndarray of float64, (strata, groups)
-        Certification records that would be kept without a cap.
-    """
-
+    # The cap, and the largest weight of the records that it was chosen on
     cap: float
     largest: float
+    # Certification records that will be kept, and will be above the cap (:class:`~certifare.certificates.tail.Tail`)
     kept: NDArray[np.float64]
     beyond: NDArray[np.float64]
-    whole: NDArray[np.float64]
+    whole: NDArray[np.float64]  # certification records that would be kept without a cap
 
     @property
     def capped(self) -> bool:
@@ -52,12 +44,8 @@ class CapForecast:
     def shares(self, epsilon: float, growth: float = 1.0) -> NDArray[np.float64]:
         """Return expected upper bounds of the share of weight above the cap, for strata and pairs of groups.
 
-        Parameters
-        ----------
-        epsilon : float
-            ε of the statement about one pair of groups.
-        growth : float
-            Factor by which the number of certification records is multiplied.
+        - ``epsilon``: ε of the statement about one pair of groups.
+        - ``growth``: factor by which the number of certification records is multiplied.
         """
         limits = np.array(
             [
@@ -111,18 +99,10 @@ def choose_cap(
 ) -> CapForecast | None:
     """Choose a cap on weights from records that are not certified on; None if no cap is best.
 
-    Parameters
-    ----------
-    weights : ndarray of float64
-    groups : ndarray of int64
-        The group of each record, from 0.
-    strata : ndarray of bool, (strata, records)
-        Which records are in each stratum of the metric.
-    metric : str
-    epsilon : float
-        1 − confidence.
-    scale : float
-        Number of certification records for each of these records.
+    - ``groups``: the group of each record, from 0.
+    - ``strata``: which records are in each stratum of the metric.
+    - ``epsilon``: 1 − confidence.
+    - ``scale``: number of certification records for each of these records.
     """
     largest = float(weights.max())
     n_groups = int(groups.max()) + 1

@@ -29,9 +29,9 @@ SMALL_GROUP = 100
 MOSTLY_MISSING = 0.5
 
 
-def check_roles(table: Table) -> None:
-    """Refuse a table without a label or groups that something can be learnt about."""
-    if not table.labels:
+def check_roles(table: Table, *, labelled: bool = True) -> None:
+    """Refuse a table without groups, or without a label, that something can be learnt about."""
+    if labelled and not table.labels:
         raise RoleError("The table has no label: name one, so that encoders know what to keep.")
     if table.roles.given is not None and len(table.strata.values) < 2:
         raise RoleError(f"--given {table.roles.given} has one value only: leave it out.")

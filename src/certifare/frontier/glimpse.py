@@ -27,16 +27,8 @@ def best_calibrated(
 ) -> tuple[float, int] | None:
     """Return utility and number of the best calibrated cells within a bound; None if that cannot be told.
 
-    Parameters
-    ----------
-    explorer : Explorer
-    claim : Claim
-    sizes : ndarray of int64
-        Certification records of each group that the metric is about.
-    utility : str
-    limit : float
-        The largest T*.
-    min_cells : int
+    - ``sizes``: certification records of each group that the metric is about.
+    - ``limit``: the largest T*.
     """
     if claim.metric not in CALIBRATED_METRICS or not explorer.has_walked("boosted"):
         return None

@@ -54,33 +54,17 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """How a job is done.
+    """How a job is done."""
 
-    Attributes
-    ----------
-    utility : {"information", "explained", "accuracy"}
-        What encoders are compared by (:mod:`certifare.frontier.utility`).
-    retain : float
-        Weight of the table itself, for tasks that are not known yet.
-    pool_groups : int, optional
-        Groups that may be expected to have fewer certification records (for metrics that look at records of a label,
-        of each such label), by the numbers of the others, are pooled.
-    seed : int
-    n_jobs : int
-        How many growths are fitted at a time.
-    ledger : Ledger
-        Counts looks at the certification records; none unless given.
-    task : str
-        What else the result depends on, such as the target: the same job again is not a new look.
-    """
-
-    utility: str = "information"
-    retain: float = 0.0
+    utility: str = "information"  # what encoders are compared by (:mod:`certifare.frontier.utility`)
+    retain: float = 0.0  # weight of the table itself, for tasks that are not known yet
+    # Groups that may be expected to have fewer certification records (for metrics that look at records of a label, of
+    # each such label), by the numbers of the others, are pooled
     pool_groups: int | None = None
     seed: int = 0
-    n_jobs: int = 2
-    ledger: Ledger = NO_LEDGER
-    task: str = ""
+    n_jobs: int = 2  # how many growths are fitted at a time
+    ledger: Ledger = NO_LEDGER  # counts looks at the certification records; none unless given
+    task: str = ""  # what else the result depends on, such as the target: the same job again is not a new look
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,21 +82,17 @@ class Sample:
 class Job:
     """A table in its parts, and what is claimed.
 
-    Parameters
-    ----------
-    table : Table
-        With a label and groups.
-    claim : Claim
-        Of the certificates. The attribute of this name has the confidence of one look, and the positive label.
-    options : JobOptions
-    parts : mapping of str to float
-        Shares of the parts, ``certify`` among them.
-    elsewhere : Elsewhere, optional
-        The certification records, if they are not in memory; ``table`` is then a sample of all records.
+    - ``table``: with a label and groups.
+    - ``claim``: of the certificates. The attribute of this name has the confidence of one look, and the positive
+      label.
+    - ``parts``: shares of the parts, ``certify`` among them.
+    - ``elsewhere``: the certification records, if they are not in memory; ``table`` is then a sample of all records.
     """
 
     candidates: Any
     """What was tried; numbers of candidates are positions here."""
+    labelled = True
+    """Whether the table needs a label, which a train part learns."""
 
     def __init__(
         self,
@@ -122,7 +102,7 @@ class Job:
         parts: Mapping[str, float],
         elsewhere: Elsewhere | None = None,
     ) -> None:
-        check_roles(table)
+        check_roles(table, labelled=self.labelled)
         self.options = options
         self.parts = dict(parts)
         self.elsewhere = elsewhere
@@ -163,7 +143,7 @@ class Job:
         self.notes += [*self._repeats, *self._pooled]
         self._progress: Progress | None = None
         self.cap = self._choose_cap()
-        self.train = self._weighing("train")
+        self.train = self._weighing("train" if self.labelled else CERTIFY)
         self.certify_sample = self._independent(CERTIFY)
         self._check_sizes()
         assert table.groups is not None  # noqa: S101  (checked at the start)
@@ -207,6 +187,8 @@ class Job:
         if self.elsewhere is not None:
             return self.elsewhere.sizes(self.table, self.kept_groups, labelled=self.claim.labelled)
         table = self.certify_sample.table
+        if not table.labels:
+            return table.count(np.zeros(len(table), dtype=np.int64), 1).table.T
         (sizes,) = PartCounts.of(table, np.zeros(len(table), dtype=np.int64), 1).groups
         return np.asarray(sizes)
 
@@ -262,7 +244,7 @@ class Job:
         roles, claim = self.table.roles, self.claim
         return Reading(
             sensitive=roles.sensitive,
-            label=roles.label[0],
+            label=roles.label[0] if roles.label else None,
             label_cuts=roles.label_cuts,
             positive=claim.positive if claim.distance.strata == "positive" else None,
             given=roles.given or msgspec.UNSET,
@@ -462,6 +444,8 @@ def _drawn(table: Table) -> NDArray[np.float64]:
 
 def _positive(table: Table, claim: Claim) -> str | None:
     """Find the positive label: as given, as the label's comparison says, or as its name does; None if not needed."""
+    if not table.labels:
+        return None
     names = table.labels[0].names
     positive = claim.positive if claim.positive is not None else table.positive
     if positive is not None:

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from certifare.certificates import CellCounts
 from certifare.certificates.claims import Claim
 from certifare.certificates.counts import given_missing
+from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.calibrated_cells import CalibratedEncoder
-from certifare.engines.blocks import BlockReader, Feature, Worker, roles_of
-from certifare.engines.counting import CertificationCounter, CertificationTally, reader_for, write_checksum
+from certifare.engines.blocks import BlockReader, Feature, Share, Worker, roles_of
+from certifare.engines.counting import CERTIFICATION_SALT, BlockCounter, Tally, reader_for, write_checksum
 from certifare.engines.entries import Entry, lay_out, name_entry
 from certifare.engines.parts import PLACE, CertifyPart, RandomPlaces, RecordHasher, Sampled, SampleDrawer, Totals
 from certifare.engines.thresholds import (
     CalibratedCounter,
     CalibratedTally,
-    CalibrationRecords,
     LineTally,
     ThresholdCounter,
     find_thresholds,
@@ -67,33 +67,15 @@ def is_large(table: Any) -> bool:
 
 @dataclass(eq=False)
 class Elsewhere:
-    """Certification records that are not in memory.
+    """Certification records that are not in memory."""
 
-    Attributes
-    ----------
-    worker : Worker
-        Holds all records.
-    certified : CertifyPart
-        Which of them are certification records.
-    rows : dict of str to ndarray
-        Rows of the sample that are in each part.
-    n_records : int
-        Number of all records.
-    totals : Totals
-        Of the places of all records.
-    entries : tuple of Entry
-        Certification records by group and label.
-    digest : str
-        Of the certification records, once they are counted; before, of all records.
-    """
-
-    worker: Worker
-    certified: CertifyPart
-    rows: Mapping[str, NDArray[np.int64]]
-    n_records: int
-    totals: Totals
-    entries: tuple[Entry, ...]
-    digest: str
+    worker: Worker  # holds all records
+    certified: CertifyPart  # which of them are certification records
+    rows: Mapping[str, NDArray[np.int64]]  # rows of the sample that are in each part
+    n_records: int  # number of all records
+    totals: Totals  # of the places of all records
+    entries: tuple[Entry, ...]  # certification records by group and label
+    digest: str  # of the certification records, once they are counted; before, of all records
 
     @property
     def n_certify(self) -> int:
@@ -119,26 +101,25 @@ class Elsewhere:
         self, encoders: Sequence[Any], table: Table, reading: Reading, claim: Claim, progress: Progress | None = None
     ) -> tuple[list[CellCounts], tuple[str, ...]]:
         """Count the certification records by the cells of encoders, in one pass; also return what to note of them."""
-        boosted = [encoder for encoder in encoders if hasattr(encoder, "cell_map_")]
+        boosted = [encoder for encoder in encoders if isinstance(encoder, BoostedEncoder)]
         # All boosted encoders of a search share a score map, of whose squares their cells consist.
-        counted = [*boosted[:1], *(encoder for encoder in encoders if not hasattr(encoder, "cell_map_"))]
-        squares = tuple(hasattr(encoder, "cell_map_") for encoder in counted)
-        work = CertificationCounter(tuple(counted), squares, self._reader(table), self.certified)
-        share = None if progress is None else lambda done: progress("counting records", round(100 * done), 100)
-        tally = self.worker.reduce(work, CertificationTally.merge, progress=share)
-        self._check_unchanged(tally.totals)
-        self.digest = hashlib.sha256(write_checksum(tally.checksum).encode()).hexdigest()
-        notes = tally.sample.judge().check("certification records")
-        naming = _naming(table, reading.kept_groups)
+        counted = (*boosted[:1], *(encoder for encoder in encoders if not isinstance(encoder, BoostedEncoder)))
+        fields = Frame(table.features).fields()
+        features = tuple(Feature(f.name, f.type, f.categorical) for f in fields)
+        reader = replace(_roles(self.worker, table.roles), features=features)
+        work = BlockCounter(counted, reader, CERTIFICATION_SALT, certified=self.certified)
+        tally = self.worker.reduce(work, Tally.merge, progress=shown(progress, "counting records"))
+        notes = self._checked(tally)
+        tally = tally.named(_naming(table, reading.kept_groups))
         entries = dict(zip(map(id, counted), tally.entries, strict=True))
         found = []
         for encoder in encoders:
-            own: Sequence[Entry] = entries.get(id(encoder), ())
-            if hasattr(encoder, "cell_map_"):
+            if isinstance(encoder, BoostedEncoder):
                 cell_of = encoder.cell_map_.ravel().tolist()
-                own = [entry._replace(cell=cell_of[entry.cell]) for entry in entries[id(counted[0])]]
-            named = [name_entry(entry, naming) for entry in own]
-            counts = lay_out(named, encoder.n_cells_, labelled=claim.labelled, missing="drop")
+                own = tuple(entry._replace(cell=cell_of[entry.cell]) for entry in entries[id(counted[0])])
+            else:
+                own = entries[id(encoder)]
+            counts = lay_out(own, encoder.n_cells_, labelled=claim.labelled, missing="drop")
             found.append(counts if claim.given is None else counts.with_exclusions(given_missing(counts)))
         return found, notes
 
@@ -147,22 +128,21 @@ class Elsewhere:
     ) -> tuple[CellCounts, tuple[str, ...]]:
         """Let the certification records set the thresholds of an encoder; return their counts, and what to note.
 
-        Parameters
-        ----------
-        encoder : CalibratedEncoder
-            With a plan for the numbers of these records.
-        table : Table
-            Certification records of the sample; they suggest where thresholds lie.
-        claim : Claim
-        progress : callable, optional
+        - ``encoder``: with a plan for the numbers of these records.
+        - ``table``: certification records of the sample; they suggest where thresholds lie.
         """
-        share = None if progress is None else lambda done: progress("setting thresholds", round(100 * done), 100)
+        share = shown(progress, "setting thresholds")
         tie_key = encoder.key_ties(self.digest)
         roles = _roles(self.worker, table.roles)
         reading = reader_for(encoder, roles.labels, roles.groups)
         positive = claim.positive if claim.distance.strata == "positive" else None
-        records = CalibrationRecords(reading, self.certified, positive, tie_key)
-        sent = encoder.without_records()
+        records: dict[str, Any] = {
+            "encoder": encoder.without_records(),
+            "reading": reading,
+            "certified": self.certified,
+            "positive": positive,
+            "tie_key": tie_key,
+        }
         frame = Frame(table.select([column.name for column in encoder.columns_]))
         groups = encoder.read_group_codes(frame, table.sensitive)
         assert groups is not None  # noqa: S101  (the encoder reads groups)
@@ -173,31 +153,29 @@ class Elsewhere:
             self._check_unchanged(tally.totals)
             return tally
 
-        work = ThresholdCounter(sent, records, np.zeros(encoder.n_cells_ - 1, dtype=bool), ())
+        work = ThresholdCounter(**records, known=np.zeros(encoder.n_cells_ - 1, dtype=bool))
         thresholds = find_thresholds(work, count, values, groups)
         salt = secrets.token_bytes(16)
-        counter = CalibratedCounter(sent, records, salt, self.n_records)
+        counter = CalibratedCounter(**records, salt=salt, n_records=self.n_records)
         tally = self.worker.reduce(counter, CalibratedTally.merge, progress=share)
-        self._check_unchanged(tally.totals)
+        notes = self._checked(tally.counted)
         if tally.identifiers is not None and (tally.identifiers.sorted().counts > 1).any():
             raise encoder.repeated_ties()
-        self.digest = hashlib.sha256(write_checksum(tally.checksum).encode()).hexdigest()
-        notes = tally.sample.judge().check("certification records")
-        named = [name_entry(entry, _naming(table, None)) for entry in tally.entries]
-        counts = lay_out(named, encoder.n_cells_, labelled=claim.labelled, missing="drop")
+        (entries,) = tally.counted.named(_naming(table, None)).entries
+        counts = lay_out(entries, encoder.n_cells_, labelled=claim.labelled, missing="drop")
         if not np.array_equal(tally.inside, encoder.plan_.gaps - 1):
             raise encoder.repeated_ties()  # a record that set a threshold equals another in all respects
         encoder.take_thresholds(thresholds, tally.tied - encoder.plan_.n_groups * (encoder.n_cells_ - 1))
         encoder.know_records(tally.hashes, salt, self.n_records)
         return _as_planned(counts, encoder, positive), notes
 
-    def _reader(self, table: Table) -> BlockReader:
-        """Return a reader of all records, with columns as in the sample."""
-        fields = Frame(table.features).fields()
-        roles = _roles(self.worker, table.roles)
-        return replace(roles, features=tuple(Feature(f.name, f.type, f.categorical) for f in fields))
+    def _checked(self, tally: Tally) -> tuple[str, ...]:
+        """Take the digest of certification records that were counted; return what to note about repeated ones."""
+        self._check_unchanged(tally.totals)
+        self.digest = hashlib.sha256(write_checksum(tally.checksum).encode()).hexdigest()
+        return tally.repeats.check("certification records")
 
-    def _check_unchanged(self, totals: Totals) -> None:
+    def _check_unchanged(self, totals: Totals | None) -> None:
         """Raise if records have other places than when the sample was drawn: some may be in it."""
         if totals != self.totals:
             raise TableError(
@@ -217,26 +195,11 @@ def open_large(
 ) -> tuple[Table, Elsewhere]:
     """Survey a table, and draw a sample of it.
 
-    Parameters
-    ----------
-    table : Dask or Spark DataFrame, path or address of Parquet files
-    roles : mapping
-        Keywords of :class:`~certifare.tables.roles.Roles`.
-    parts : mapping of str to float
-        Shares of the sample; every record beyond it is a certification record.
-    seed : int
-    progress : callable, optional
-    sample_records : int, optional
-        About how many records to read into memory; by default a million.
-    besides : sequence of str or None
-        Columns that are read although they have no role.
-
-    Returns
-    -------
-    table : Table
-        The sample.
-    elsewhere : Elsewhere
-        The certification records.
+    - ``roles``: keywords of :class:`~certifare.tables.roles.Roles`.
+    - ``parts``: shares of the sample; every record beyond it is a certification record.
+    - ``sample_records``: about how many records to read into memory; by default a million.
+    - ``besides``: columns that are read although they have no role.
+    - returns: the sample. The certification records.
     """
     found = _checked_roles(dict(roles))
     worker = open_elsewhere(table)
@@ -247,10 +210,7 @@ def open_large(
     used = [name for name in names if name in role_columns or name in columns.features or name in besides]
     hashed = tuple(name for name in used if name in readable)
 
-    def report(step: str) -> Any:
-        return None if progress is None else lambda share: progress(step, round(100 * share), 100)
-
-    whole = worker.reduce(RecordHasher(hashed), Totals.merge, progress=report("surveying records"))
+    whole = worker.reduce(RecordHasher(hashed), Totals.merge, progress=shown(progress, "surveying records"))
     if not whole.records:
         raise TableError("The table has columns but no records.")
     digest = whole.digest()
@@ -261,7 +221,7 @@ def open_large(
     stops = share * np.cumsum([parts[part] for part in ordered]) / sum(parts.values())
     certified = CertifyPart(places, float(stops[-2]))
     work = SampleDrawer(certified, share, tuple(used), _roles(worker, found))
-    sampled = worker.reduce(work, Sampled.merge, progress=report("drawing a sample"))
+    sampled = worker.reduce(work, Sampled.merge, progress=shown(progress, "drawing a sample"))
     if sampled.table is None:
         raise TableError(f"A sample of {whole.records:,} records is empty: there are too few.")
     # The places travel as a column without a role, so that records without a group take theirs along. Other columns
@@ -284,6 +244,11 @@ def open_large(
     )
     elsewhere = Elsewhere(worker, certified, rows, whole.records, sampled.totals, sampled.entries, digest)
     return sample, elsewhere
+
+
+def shown(progress: Progress | None, step: str) -> Share | None:
+    """Return the callback of an engine that reports the share of a step in percent."""
+    return None if progress is None else lambda share: progress(step, round(100 * share), 100)
 
 
 def _as_planned(counts: CellCounts, encoder: CalibratedEncoder, positive: str | None) -> CellCounts:

@@ -32,17 +32,9 @@ SHOWN = 2.0
 def chain(bounds: Sequence[float], utilities: Sequence[float], longest: int = LONGEST) -> list[int]:
     """Choose and order the encoders to test.
 
-    Parameters
-    ----------
-    bounds, utilities : sequence of float
-        Predicted bound and utility of each encoder.
-    longest : int
-        The most encoders to keep.
-
-    Returns
-    -------
-    list of int
-        Positions, by increasing bound and utility.
+    - ``bounds``, ``utilities``: predicted bound and utility of each encoder.
+    - ``longest``: the most encoders to keep.
+    - returns: positions, by increasing bound and utility.
 
     Examples
     --------

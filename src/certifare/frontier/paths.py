@@ -35,18 +35,10 @@ RETAINED_RECORDS = 2_500
 
 @dataclass(frozen=True, eq=False)
 class PartCounts:
-    """Counts of one part of a table by cell.
+    """Counts of one part of a table by cell."""
 
-    Attributes
-    ----------
-    groups : ndarray of int64, (cells, groups, labels + 1)
-        By group and first label; records without a label are last.
-    labels : tuple of ndarray of int64, (cells, values)
-        By each label, for records that have it.
-    """
-
-    groups: NDArray[np.int64]
-    labels: tuple[NDArray[np.int64], ...]
+    groups: NDArray[np.int64]  # by group and first label; records without a label are last
+    labels: tuple[NDArray[np.int64], ...]  # by each label, for records that have it
 
     @classmethod
     def of(cls, table: Table, cells: NDArray[Any], n_cells: int) -> PartCounts:
@@ -71,26 +63,14 @@ class PartCounts:
 
 @dataclass(frozen=True, eq=False)
 class GrowthPath:
-    """The counts of one growth.
-
-    Attributes
-    ----------
-    setting : Setting
-    starts : dict of int to ndarray
-        For each number of cells on the path, the finest cells at which a cell begins.
-    counts : dict of str to PartCounts
-        Records of each part by finest cell; ``train`` is always included.
-    probe : ndarray of uint16
-        The finest cell of each probe record.
-    retained : dict of int to float
-        Retained information of each encoder on the path.
-    """
+    """The counts of one growth."""
 
     setting: Setting
+    # For each number of cells on the path, the finest cells at which a cell begins
     starts: dict[int, NDArray[np.int64]]
-    counts: dict[str, PartCounts]
-    probe: NDArray[np.uint16]
-    retained: dict[int, float]
+    counts: dict[str, PartCounts]  # records of each part by finest cell; ``train`` is always included
+    probe: NDArray[np.uint16]  # the finest cell of each probe record
+    retained: dict[int, float]  # retained information of each encoder on the path
 
     def at(self, part: str, k: int) -> PartCounts:
         """Return the counts of a part under the encoder with k cells."""
@@ -121,18 +101,11 @@ class GrowthPath:
 class Explorer:
     """Fits growths on training records and counts other records on them.
 
-    Parameters
-    ----------
-    train : Table
-        Encoders are fitted on its records with every label; the others are only counted. Weights say how often each
-        record counts.
-    parts : mapping of name to Table
-        Records to count; encoders are compared on the first part.
-    grid : Grid
-    common : mapping
-        Parameters of all encoders: ``metric``, ``positive_label``, ``retain``, ``random_state`` …
-    n_jobs : int
-        Number of threads that prepare a kind of encoder.
+    - ``train``: encoders are fitted on its records with every label; the others are only counted. Weights say how
+      often each record counts.
+    - ``parts``: records to count; encoders are compared on the first part.
+    - ``common``: parameters of all encoders: ``metric``, ``positive_label``, ``retain``, ``random_state`` …
+    - ``n_jobs``: number of threads that prepare a kind of encoder.
     """
 
     def __init__(

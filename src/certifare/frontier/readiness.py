@@ -25,13 +25,13 @@ from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import issue
 from certifare.certificates.planning import PlanRow, plan_table
 from certifare.errors import ArgumentError, CertifareError, FileError, RoleError
-from certifare.foundation.formatting import amount
+from certifare.foundation.formatting import amount, listing
 from certifare.foundation.levels import Levels
 from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.large import is_large
 from certifare.frontier.search import Search
 from certifare.frontier.settings import Grid
-from certifare.frontier.sweeping import open_search
+from certifare.frontier.sweeping import SEARCH_KEYWORDS, open_search
 from certifare.tables.files import CsvDialect, read_file
 from certifare.tables.frames import is_categorical, single_array
 from certifare.tables.quality import TableFinding, as_notes
@@ -52,11 +52,6 @@ FEW_LABELS, FEW_GROUPS = 10, 30
 SHOWN_CELLS = (2, 4, 8)
 #: Seconds of a run at its start and end, and for a million values of training records: fitting scores, and each growth.
 START, SCORES, GROWTH = 4.0, 4.0, 0.1
-#: Keywords of a search; all others are about reading the table.
-OF_SEARCH = (
-    "metric", "confidence", "positive", "population", "min_group_size", "looks", "ledger", "utility", "retain",
-    "group_aware", "tie_column", "score_column", "pool_groups", "label_quantiles", "parts", "seed", "n_jobs",
-)  # fmt: skip
 ROLE_NAMES = frozenset(field.name for field in fields(Roles))
 
 
@@ -165,7 +160,7 @@ def check_table(
     dates = _dates(columns, keywords, named)
     findings += dates
     keywords["drop"] = (*_names(keywords.get("drop") or ()), *(str(finding.column) for finding in dates))
-    search = {name: keywords.pop(name) for name in OF_SEARCH if name in keywords}
+    search = {name: keywords.pop(name) for name in SEARCH_KEYWORDS if name in keywords}
     read = job = None
     try:
         if search.get("label_quantiles") is None:
@@ -262,8 +257,9 @@ def _guess(columns: pa.Table, named: Mapping[str, tuple[str, ...]], roles: Seque
         last = [name for name in few if values[name] == 2 and role == "label"][-1:]
         chosen = min(ranked)[1] if ranked else next(iter(last), None)
         if chosen is None:
+            some = f" Columns of few values: {listing(few)}." if few else ""
             raise RoleError(
-                f"Which column is the {'label' if role == 'label' else 'sensitive one'}? Name it: --{role}."
+                f"Which column is the {'label' if role == 'label' else 'sensitive one'}? Name it: --{role}.{some}"
             )
         found[role] = (chosen,)
     return found

@@ -54,39 +54,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """An encoder that was tried.
+    """An encoder that was tried."""
 
-    Attributes
-    ----------
-    path : GrowthPath
-        The growth that it comes from.
-    cells : int
-    accuracy, explained : float
-        Of the cells' forecasts, on the select part (:class:`~certifare.frontier.utility.Estimates`).
-    auc : float or None
-    utility : float
-        What encoders are compared by, on the select and training parts.
-    promising : bool
-        Whether its forecasts seem to go with the label beyond chance, on the select part, or on the train part where
-        the other has too few records to show it.
-    retained : float
-        Retained information, on the select part.
-    outlook : Outlook or None
-        What may be expected of its certificate; None if that is known.
-    prediction : Prediction
-        Of its certificate at full ε.
-    """
-
-    path: GrowthPath
+    path: GrowthPath  # the growth that it comes from
     cells: int
+    # Of the cells' forecasts, on the select part (:class:`~certifare.frontier.utility.Estimates`)
     accuracy: float
     explained: float
     auc: float | None
-    utility: float
+    utility: float  # what encoders are compared by, on the select and training parts
+    # Whether its forecasts seem to go with the label beyond chance, on the select part, or on the train part where the
+    # other has too few records to show it
     promising: bool
-    retained: float
-    outlook: Outlook | None
-    prediction: Prediction
+    retained: float  # retained information, on the select part
+    outlook: Outlook | None  # what may be expected of its certificate; None if that is known
+    prediction: Prediction  # of its certificate at full ε
 
     @property
     def setting(self) -> Setting:
@@ -100,26 +82,13 @@ Found = Callable[[Sequence[Candidate]], None]
 
 @dataclass(frozen=True, slots=True)
 class Glimpse:
-    """What calibrated cells would give, from training records.
+    """What calibrated cells would give, from training records."""
 
-    Attributes
-    ----------
-    limit : float
-        Largest T*.
-    measure : str
-        The utility that encoders are compared by.
-    utility : float
-        Of the best calibrated cells; ``cells`` is their number.
-    cells : int
-    own : float or None
-        The utility of the best encoder that does not read the group.
-    """
-
-    limit: float
-    measure: str
-    utility: float
+    limit: float  # largest T*
+    measure: str  # the utility that encoders are compared by
+    utility: float  # of the best calibrated cells; ``cells`` is their number
     cells: int
-    own: float | None
+    own: float | None  # the utility of the best encoder that does not read the group
 
     def __str__(self) -> str:
         own = "no encoder that does not read the group" if self.own is None else f"{self.own:.1%} without the group"
@@ -132,19 +101,12 @@ class Glimpse:
 class Search(Job):
     """Encoders tried on a table, none of which reads the group.
 
-    Parameters
-    ----------
-    table : Table
-        With a label and groups.
-    grid : Grid
-    claim : Claim, optional
-        Of the certificates. The attribute of this name has the confidence of one look, and the positive label.
-    parts : mapping of str to float
-        Shares of train, select and certify.
-    elsewhere : Elsewhere, optional
-        The certification records, if they are not in memory.
-    **options
-        Of :class:`~certifare.frontier.job.JobOptions`.
+    - ``table``: with a label and groups.
+    - ``claim``: of the certificates. The attribute of this name has the confidence of one look, and the positive
+      label.
+    - ``parts``: shares of train, select and certify.
+    - ``elsewhere``: the certification records, if they are not in memory.
+    - ``**options``: of :class:`~certifare.frontier.job.JobOptions`.
     """
 
     def __init__(
@@ -173,11 +135,7 @@ class Search(Job):
     def run(self, *, progress: Progress | None = None, found: Found | None = None) -> Search:
         """Fit and count every growth of the grid.
 
-        Parameters
-        ----------
-        progress : callable, optional
-        found : callable, optional
-            Told the encoders of each growth as soon as these are counted.
+        - ``found``: told the encoders of each growth as soon as these are counted.
         """
         report = progress or (lambda *_: None)
         settings = self.explorer.settings
@@ -293,10 +251,6 @@ class Search(Job):
 
         Certification records are used once: after you have seen these certificates, a choice of others is a choice by
         the certification records.
-
-        Returns
-        -------
-        list of (encoder, Certificate)
         """
         self._use(numbers, progress)
         results = [
@@ -313,12 +267,7 @@ class Search(Job):
 
         Certification records are used once, as by :meth:`certify`.
 
-        Returns
-        -------
-        FixedSequence
-            What was tested.
-        (encoder, Certificate) or None
-            The last that passed; None where the first one failed.
+        Returns: What was tested. The last that passed; None where the first one failed.
         """
         self._use(numbers, progress)
         tested: list[tuple[Any, CellCounts]] = []

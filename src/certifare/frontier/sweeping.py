@@ -25,6 +25,7 @@ from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.job import Progress
 from certifare.frontier.search import Search
 from certifare.frontier.settings import Grid
+from certifare.tables.elsewhere import engine_of
 from certifare.tables.splitting import PARTS, training_quantiles
 from certifare.tables.table import table_of
 
@@ -277,17 +278,14 @@ def default_parts(group_aware: bool) -> Mapping[str, float]:
 _CLAIM = ("metric", "confidence", "positive", "population", "min_group_size", "looks")
 _JOB = ("utility", "retain", "pool_groups", "seed", "n_jobs", "task", "elsewhere")
 _CALIBRATED = ("tie_column", "score_column")
+#: All keywords of a search; others are about reading the table.
+SEARCH_KEYWORDS = (*_CLAIM, *_JOB, *_CALIBRATED, "group_aware", "label_quantiles", "parts", "ledger")
 
 
 def open_search(table: Any, grid: Grid | None = None, **keywords: Any) -> Search | CalibratedSearch:
     """Read a table, split and check it, and return the search for its encoders, before anything is fitted.
 
-    Parameters
-    ----------
-    table : Table, dataframe or path
-    grid : Grid, optional
-    **keywords
-        As in :func:`sweep` and :func:`certifare.produce`; ``task`` says what else the result depends on.
+    - ``**keywords``: as in :func:`sweep` and :func:`certifare.produce`; ``task`` says what else the result depends on.
     """
     group_aware, quantiles = keywords.pop("group_aware", False), keywords.pop("label_quantiles", None)
     parts = keywords.pop("parts", None) or default_parts(group_aware)
@@ -315,28 +313,11 @@ def sweep(
     table: Any,
     grid: Grid | None = None,
     *,
-    metric: str = "demographic_parity",
-    confidence: float = 0.95,
-    positive: str | None = None,
-    population: str = "clusters",
-    min_group_size: int = 30,
-    looks: int | None = None,
-    ledger: bool = True,
     correction: Correction = "simultaneous",
     candidates: Literal["front", "all"] = "front",
     min_cells: int = 2,
-    utility: str = "information",
-    retain: float = 0.0,
-    group_aware: bool = False,
-    tie_column: str | None = None,
-    score_column: str | None = None,
-    pool_groups: int | None = None,
-    label_quantiles: int | None = None,
-    parts: Mapping[str, float] | None = None,
-    seed: int = 0,
-    n_jobs: int = 2,
     progress: Progress | None = None,
-    **roles: Any,
+    **keywords: Any,
 ) -> Frontier:
     """Try many encoders, and certify the best ones.
 
@@ -346,8 +327,6 @@ def sweep(
         With a label and groups; a dataframe or a file needs ``label`` and ``sensitive`` as well.
     grid : Grid, optional
         The settings to try.
-    metric, confidence, positive, min_group_size, population, looks, ledger
-        Of the certificates, as in :func:`certifare.produce`.
     correction : {"simultaneous", "holdout"}
         Certify m encoders together, each at ε/m, so that you can choose after seeing all their bounds; or certify
         none yet, choose by predicted bounds, and certify one with :meth:`Frontier.certify`.
@@ -356,10 +335,11 @@ def sweep(
         each has a larger share of ε) or all of them.
     min_cells : int
         The fewest cells of a certified encoder.
-    utility, retain, group_aware, tie_column, score_column, pool_groups, label_quantiles, parts, seed, n_jobs, progress
-        Of the search, as in :func:`certifare.produce`.
-    **roles
-        For a dataframe or a file: ``label``, ``sensitive`` …, as in :func:`certifare.tables.table.table_of`.
+    progress : callable, optional
+        Told what is being done, how much is done and how much there is.
+    **keywords
+        All others of :func:`certifare.produce`, except ``target``, ``min_ratio`` and ``min_rate``: of the certificates
+        (``metric``, ``confidence`` …), of the search (``utility``, ``seed`` …), and the roles of columns.
 
     Returns
     -------
@@ -381,29 +361,13 @@ def sweep(
         raise ArgumentError(f'correction={correction!r}: choose "simultaneous" or "holdout".')
     if candidates not in ("front", "all"):
         raise ArgumentError(f'candidates={candidates!r}: choose "front" or "all".')
-    search = open_search(
-        table,
-        grid,
-        metric=metric,
-        confidence=confidence,
-        positive=positive,
-        population=population,
-        min_group_size=min_group_size,
-        looks=looks,
-        ledger=ledger,
-        utility=utility,
-        retain=retain,
-        group_aware=group_aware,
-        tie_column=tie_column,
-        score_column=score_column,
-        pool_groups=pool_groups,
-        label_quantiles=label_quantiles,
-        parts=parts,
-        seed=seed,
-        n_jobs=n_jobs,
-        task=repr((correction, candidates, min_cells, grid or Grid(), tie_column, score_column)),
-        **roles,
-    )
+    if engine_of(table) is not None:
+        raise ArgumentError(
+            "A sweep needs the table in memory: compute a sample of this dataframe, or let certifare.produce find one "
+            "encoder where the records are."
+        )
+    task = (correction, candidates, min_cells, grid or Grid(), *(keywords.get(name) for name in _CALIBRATED))
+    search = open_search(table, grid, task=repr(task), **keywords)
     search.run(progress=progress)
     if correction == "holdout":
         return Frontier(search, correction)

@@ -30,21 +30,11 @@ LIKELY = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The prediction of a certificate.
+    """The prediction of a certificate."""
 
-    Attributes
-    ----------
-    estimate : float
-        The plug-in distance on the certification records.
-    bound : float
-        Expected T*, at the level of the prediction.
-    spread : float
-        Standard deviation of the prediction error.
-    """
-
-    estimate: float
-    bound: float
-    spread: float
+    estimate: float  # the plug-in distance on the certification records
+    bound: float  # expected T*, at the level of the prediction
+    spread: float  # standard deviation of the prediction error
 
     def chance(self, target: float) -> float:
         """Return the probability that the bound will be at most ``target``."""
@@ -57,28 +47,16 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """Estimated differences between groups in an encoder's cells, from which bounds are predicted.
+    """Estimated differences between groups in an encoder's cells, from which bounds are predicted."""
 
-    Attributes
-    ----------
-    differences, variances : ndarray of float64, (strata, pairs, cells)
-        Estimated difference of each pair of groups in each cell, and the sampling variance for one record: a sample has
-        the variance times (1/n_0 + 1/n_1).
-    errors : ndarray of float64, (strata, pairs)
-        (1/n_0 + 1/n_1) of the records that the differences were estimated from.
-    sizes : ndarray of float64, (strata, pairs)
-        (1/n_0 + 1/n_1) of the certification records.
-    metric : str
-    cap : CapForecast or None
-        With a cap on the weights: the predicted share above it.
-    """
-
+    # Estimated difference of each pair of groups in each cell, and the sampling variance for one record: a sample has
+    # the variance times (1/n_0 + 1/n_1)
     differences: NDArray[np.float64]
     variances: NDArray[np.float64]
-    errors: NDArray[np.float64]
-    sizes: NDArray[np.float64]
+    errors: NDArray[np.float64]  # (1/n_0 + 1/n_1) of the records that the differences were estimated from
+    sizes: NDArray[np.float64]  # (1/n_0 + 1/n_1) of the certification records
     metric: str
-    cap: CapForecast | None = None
+    cap: CapForecast | None = None  # with a cap on the weights: the predicted share above it
 
     @classmethod
     def of(
@@ -91,14 +69,8 @@ class Outlook:
     ) -> Outlook:
         """Estimate the differences from counts.
 
-        Parameters
-        ----------
-        train, select : CellCounts
-        certify_sizes : CellCounts
-            Certification records in one cell: their numbers are all that is used of them.
-        claim : Claim
-        cap : CapForecast, optional
-            With a cap on the weights.
+        - ``certify_sizes``: certification records in one cell: their numbers are all that is used of them.
+        - ``cap``: with a cap on the weights.
         """
         rows: dict[str | None, list[tuple[Any, ...]]] = {}
         for pair in claim.pairs(certify_sizes):
@@ -127,14 +99,9 @@ class Outlook:
     def predict(self, epsilon: float, *, growth: float = 1.0, unbiased: bool = False) -> Prediction:
         """Predict the certificate at level ε.
 
-        Parameters
-        ----------
-        epsilon : float
-            The level at which the encoder is certified.
-        growth : float
-            Factor by which the number of certification records is multiplied.
-        unbiased : bool
-            Whether to remove the noise from the differences, which is better for much larger samples.
+        - ``epsilon``: the level at which the encoder is certified.
+        - ``growth``: factor by which the number of certification records is multiplied.
+        - ``unbiased``: whether to remove the noise from the differences, which is better for much larger samples.
         """
         chosen = metric_of(self.metric)
         n_strata = len(self.differences)

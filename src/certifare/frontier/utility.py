@@ -91,12 +91,8 @@ def utility_of(utility: str, train: Sequence[Counts], select: Sequence[Counts]) 
     than chance explains, the cells are overfitted (a column of very many categories, a rare label), and the training
     records count only with the gain that is plausible given the select records.
 
-    Parameters
-    ----------
-    utility : str
-        One of ``UTILITIES``.
-    train, select : sequence of ndarray, (cells, values)
-        For each label, the number of records by cell and value.
+    - ``utility``: one of ``UTILITIES``.
+    - ``train``, ``select``: for each label, the number of records by cell and value.
     """
     found = []
     for seen, fresh in zip(train, select, strict=True):
@@ -125,15 +121,9 @@ def utility_of_records(
 ) -> float:
     """Return the utility of predictions for single records, averaged over labels.
 
-    Parameters
-    ----------
-    utility : str
-    predicted : sequence of ndarray, (records, values)
-        For each label, the shares of its values that are predicted.
-    base : sequence of ndarray, (values,)
-        Its base rates.
-    codes : sequence of ndarray, (records,)
-        The true value of each record; −1 if it is missing.
+    - ``predicted``: for each label, the shares of its values that are predicted.
+    - ``base``: its base rates.
+    - ``codes``: the true value of each record; −1 if it is missing.
     """
     found = []
     for shares, rates, true in zip(predicted, base, codes, strict=True):
@@ -215,21 +205,11 @@ def _standard_errors(found: Iterable[tuple[Shares, Counts, NDArray[Any]]]) -> fl
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """Estimated quality of predictions of a label on some records; means over several labels.
+    """Estimated quality of predictions of a label on some records; means over several labels."""
 
-    Attributes
-    ----------
-    accuracy : float
-        How often the most likely value is right.
-    auc : float or None
-        Area under the ROC curve; None if a label has more than two values.
-    explained : float
-        Share of the label's variance (Gini impurity) that the predictions explain.
-    """
-
-    accuracy: float
-    auc: float | None
-    explained: float
+    accuracy: float  # how often the most likely value is right
+    auc: float | None  # area under the ROC curve; None if a label has more than two values
+    explained: float  # share of the label's variance (Gini impurity) that the predictions explain
 
     @classmethod
     def of(cls, forecasts: Sequence[Shares], bases: Sequence[Shares], counts: Sequence[Counts]) -> Estimates:
@@ -248,25 +228,13 @@ class Performance:
     """Quality of predictions of a label on some records, with confidence intervals; means over several labels.
 
     Each interval holds with its confidence for any number of records and any rare value.
-
-    Attributes
-    ----------
-    records : int
-    accuracy : Interval
-        Of the most likely value, by Clopper and Pearson.
-    auc : Interval or None
-        Area under the ROC curve, by binomial tails; None if a label has more than two values.
-    explained : Interval
-        Share of the label's variance (Gini impurity) that the predictions explain, by betting.
-    baseline : float
-        Accuracy of always predicting the most common value among training records.
     """
 
     records: int
-    accuracy: Interval
-    auc: Interval | None
-    explained: Interval
-    baseline: float
+    accuracy: Interval  # of the most likely value, by Clopper and Pearson
+    auc: Interval | None  # area under the ROC curve, by binomial tails; None if a label has more than two values
+    explained: Interval  # share of the label's variance (Gini impurity) that the predictions explain, by betting
+    baseline: float  # accuracy of always predicting the most common value among training records
 
     @classmethod
     def of(
@@ -281,20 +249,13 @@ class Performance:
     ) -> Performance:
         """Measure predictions that were made without these records.
 
-        Parameters
-        ----------
-        forecasts : sequence of ndarray, (rows, values)
-            For each label, the predicted shares for a cell or for a record.
-        bases : sequence of ndarray, (values,)
-            Shares of each label's values among training records.
-        counts : sequence of ndarray, (rows, values)
-            Number of records of each row with each value.
-        confidence : float
-            Confidence of each interval.
-        candidates : int
-            Number of encoders among which the choice was made on these records: each has a share of ε.
-        by_cell : bool
-            Whether the rows are all possible predictions, as for cells. If not, a record may have any prediction.
+        - ``forecasts``: for each label, the predicted shares for a cell or for a record.
+        - ``bases``: shares of each label's values among training records.
+        - ``counts``: number of records of each row with each value.
+        - ``confidence``: confidence of each interval.
+        - ``candidates``: number of encoders among which the choice was made on these records: each has a share of ε.
+        - ``by_cell``: whether the rows are all possible predictions, as for cells. If not, a record may have any
+          prediction.
         """
         found = list(zip(forecasts, bases, counts, strict=True))
         estimates = Estimates.of(forecasts, bases, counts)

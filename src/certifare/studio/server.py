@@ -27,7 +27,7 @@ from certifare.document.keys import new_key
 from certifare.errors import ArgumentError, CertifareError, FileError
 from certifare.report.html import style_sheet
 from certifare.studio.guard import REPORT_POLICY, Guard
-from certifare.studio.projects import Project
+from certifare.studio.projects import Project, read_kept
 
 #: The one address that the studio listens on: no other machine reaches it.
 HOST = "127.0.0.1"
@@ -85,9 +85,9 @@ class Studio:
         earlier = []
         for path in found:
             try:
-                kept = json.loads(path.read_text("utf-8"))
+                kept = read_kept(path.parent)
                 earlier.append({"id": path.parent.name, "name": kept["name"], "issued": len(kept["issued"])})
-            except (OSError, ValueError, KeyError):
+            except (OSError, ValueError):
                 continue
         return {**project.state(), "earlier": earlier}
 

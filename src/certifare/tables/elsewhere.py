@@ -13,37 +13,30 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class EngineEntry:
-    """What an engine registers.
+class Backend:
+    """What an engine can do with a table."""
 
-    - ``takes``: says whether a dataframe is for this engine.
-    - ``worker``: returns a :class:`~certifare.engines.blocks.Worker` that holds the table's pieces.
-    - ``encode``: ``encode(encoder, table, sensitive_features)`` returns the encoded table, lazily.
-    - ``prepare``: reads and codes training records in place; ``fit_from`` grows cells from the result.
-    """
-
-    takes: Callable[[Any], bool]
-    worker: Callable[..., Any]
-    encode: Callable[..., Any] | None = None
-    prepare: Callable[..., Any] | None = None
+    worker: Callable[..., Any]  # returns a :class:`~certifare.engines.blocks.Worker` that holds the table's pieces
+    encode: Callable[..., Any] | None = None  # ``encode(encoder, table, sensitive_features)``, lazily
+    prepare: Callable[..., Any] | None = None  # reads and codes training records in place, for ``fit_from``
 
 
-_ENGINES: dict[str, EngineEntry] = {}
+_ENGINES: dict[str, tuple[Callable[[Any], bool], Callable[[], Backend]]] = {}
 
 
-def register_engine(name: str, engine: EngineEntry) -> None:
-    """Register an engine under a name."""
-    _ENGINES[name] = engine
+def register_engine(name: str, takes: Callable[[Any], bool], load: Callable[[], Backend]) -> None:
+    """Register an engine: which dataframes it takes, and how it is imported."""
+    _ENGINES[name] = takes, load
 
 
-def engine_of(table: Any) -> EngineEntry | None:
+def engine_of(table: Any) -> Backend | None:
     """Return the engine that takes a dataframe; None if the dataframe is in memory."""
-    return next((engine for engine in _ENGINES.values() if engine.takes(table)), None)
+    return next((load() for takes, load in _ENGINES.values() if takes(table)), None)
 
 
-def engine_called(name: str) -> EngineEntry:
+def engine_called(name: str) -> Backend:
     """Return the engine with a name."""
-    return _ENGINES[name]
+    return _ENGINES[name][1]()
 
 
 def open_elsewhere(table: Any) -> Any:

@@ -254,7 +254,7 @@ class DataFile(os.PathLike[str]):
                 raise FileError(
                     "There is no such file. Give a database's address with --sql, and its table with --table."
                 )
-            raise FileError(f"There is no file {path!r}{_similar_file(self.path)}.")
+            raise FileError(f"There is no file {path!r}{_similar_file(self.path)}")
         with readable(self):
             head = self.head
         if not head:
@@ -923,8 +923,8 @@ def _similar_file(path: Path) -> str:
     try:
         near = get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1, 0.7)
     except OSError:
-        return ""
-    return f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+        near = []
+    return f". Did you mean {str(path.with_name(near[0]))!r}?" if near else "."
 
 
 def _short(text: str, most: int = 120) -> str:

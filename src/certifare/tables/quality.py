@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from certifare.foundation.formatting import listing
 from certifare.foundation.levels import Levels
-from certifare.tables.frames import is_categorical, is_text, single_array
+from certifare.tables.frames import is_categorical, single_array
 from certifare.tables.roles import Comparison, Roles
 
 #: A column whose first values, this many, are all different is probably an identifier.
@@ -37,24 +37,13 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class TableFinding:
-    """Something about a table that its user should know before an encoder is fitted.
+    """Something about a table that its user should know before an encoder is fitted."""
 
-    Attributes
-    ----------
-    severity : {"error", "warning", "note"}
-        ``error``: nothing can be fitted. ``warning``: the result may be wrong or useless. ``note``: good to know.
-    column : str or None
-        The column that it is about.
-    text : str
-        What was found.
-    remedy : str or None
-        What to do about it.
-    """
-
+    # ``error``: nothing can be fitted. ``warning``: the result may be wrong or useless. ``note``: good to know
     severity: Severity
-    column: str | None
-    text: str
-    remedy: str | None = None
+    column: str | None  # the column that it is about
+    text: str  # what was found
+    remedy: str | None = None  # what to do about it
 
     def __str__(self) -> str:
         return self.text if self.remedy is None else f"{self.text}; {self.remedy}"
@@ -69,7 +58,7 @@ def column_findings(features: pa.Table, roles: Roles) -> Iterator[TableFinding]:
     """Find features that look like identifiers, dates, or numbers that are read as text."""
     for field, column in zip(features.schema, features.columns, strict=True):
         name, head = field.name, column.slice(0, IDENTIFIER_ROWS)
-        if (pa.types.is_integer(field.type) or is_text(field.type)) and (
+        if (pa.types.is_integer(field.type) or is_categorical(field.type)) and (
             features.num_rows >= IDENTIFIER_ROWS == len(head.unique()) and head.null_count == 0
         ):
             yield TableFinding(

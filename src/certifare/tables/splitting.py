@@ -74,7 +74,8 @@ def split(
     if empty:
         what = "clusters" if table.clusters is not None else "records"
         raise ArgumentError(
-            f"Too few {what} ({len(strata):,}) to split into {', '.join(names)}: {empty[0]!r} would be empty."
+            f"Too few {what} ({len(strata):,}) to split into {', '.join(names)}: {empty[0]!r} would be empty. "
+            f"Add {what}."
         )
     return rows
 

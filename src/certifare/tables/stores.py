@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +19,14 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from certifare.errors import ArgumentError, FileError
+from certifare.errors import ArgumentError, CertifareError, FileError
 
 #: Schemes of object stores, and of file systems of clusters.
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+#: What stores say to a client without the right credentials.
+DENIED = ("ACCESS_DENIED", "INVALID_ACCESS_KEY", "authenticate", "Forbidden", "credentials")
+#: Bytes that are uploaded at a time.
+BLOCK = 1 << 24
 #: A path is normalised on the way from a command line: one slash may be gone.
 _ADDRESS = re.compile(rf"({'|'.join(SCHEMES)}):/+(.+)", re.S)
 
@@ -107,18 +112,32 @@ def store_file(address: str) -> Iterator[Path]:
     The file appears in the store when it is complete, or not at all.
     """
     target = Store(address)
+    # An object of S3 or Google's store appears when its upload ends; in other stores a complete file is moved there.
+    in_place = target.system.type_name in ("s3", "gcs")
+    written = target.path if in_place else f"{target.path}.{secrets.token_hex(8)}.part"
     with tempfile.TemporaryDirectory(prefix="certifare-") as folder:
         temporary = Path(folder) / "output"
         yield temporary
-        with reachable(address), temporary.open("rb") as content, target.system.open_output_stream(target.path) as file:
-            while block := content.read(1 << 24):
-                file.write(block)
+        with reachable(address):
+            try:
+                with temporary.open("rb") as content, target.system.open_output_stream(written) as file:
+                    while block := content.read(BLOCK):
+                        file.write(block)
+                if not in_place:
+                    target.system.move(written, target.path)
+            except BaseException:
+                # An upload that is interrupted, even by Ctrl-C, ends with what there is.
+                with contextlib.suppress(pa.ArrowException, OSError):
+                    target.system.delete_file(written)
+                raise
 
 
 def _system(address: str) -> tuple[Any, str]:
     """Find the file system of an address: pyarrow's, or fsspec's if pyarrow has none."""
+    # Google's client would try for a quarter of an hour to reach a store.
+    patience = "?retry_limit_seconds=60" if address.startswith(("gs:", "gcs:")) else ""
     try:
-        system, path = pafs.FileSystem.from_uri(address)
+        system, path = pafs.FileSystem.from_uri(address + patience)
         return system, path
     except (pa.ArrowInvalid, NotImplementedError):
         pass
@@ -136,16 +155,18 @@ def _system(address: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def reachable(address: str) -> Iterator[None]:
-    """Turn the errors of an object store into errors that name the file and say what to do."""
+    """Turn the errors of an object store, which may hold keys, into errors that name the file and say what to do."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise FileError(f"There is no file {address!r}.") from error
-    except (pa.ArrowException, OSError) as error:
+    except CertifareError:
+        raise
+    except FileNotFoundError:
+        raise FileError(f"There is no file {address!r}.") from None
+    except Exception as error:  # packages of fsspec raise errors of their own
         text = str(error)
-        denied = isinstance(error, PermissionError) or "ACCESS_DENIED" in text or "INVALID_ACCESS_KEY" in text
+        denied = isinstance(error, PermissionError) or any(sign in text for sign in DENIED)
         reason = "access was denied: set the store's credentials in the environment" if denied else _first(text)
-        raise FileError(f"{address!r} cannot be used: {reason}.") from error
+        raise FileError(f"{address!r} cannot be used: {reason}.") from None
 
 
 def _matches(path: str, pattern: str) -> bool:

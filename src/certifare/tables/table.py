@@ -531,9 +531,9 @@ def _complete(
 ) -> tuple[NDArray[np.bool_], tuple[Exclusion, ...]]:
     """Return which records have a group, cluster and weight, and the numbers of those that do not, by reason."""
     checks = [(CLUSTER_MISSING, levels.missing) for levels in columns["cluster"]]
-    checks += [(GIVEN_MISSING, levels.missing) for levels in columns["given"]]
     if missing_groups == "drop":
         checks += [(GROUP_MISSING, levels.missing) for levels in columns["sensitive"]]
+    checks += [(GIVEN_MISSING, levels.missing) for levels in columns["given"]]
     if weights is not None:
         checks.append((WEIGHT_MISSING, np.isnan(weights)))
     keep, exclusions = np.ones(n_records, dtype=bool), []

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from certifare.engines.blocks import FramePiece, Role, Share, roles_of
+from certifare.engines.blocks import FramePiece, Role, Share, group_columns, roles_of
 from certifare.errors import GroupError, TableError
 from certifare.tables.elsewhere import comes_from
 from certifare.tables.frames import Frame
-from certifare.tables.roles import as_names
 from certifare.tables.table import arrow_table
 
 if TYPE_CHECKING:
@@ -37,11 +36,7 @@ class DaskEngine:
 
     A task that was on a worker that is lost runs again on another; its partition is read again.
 
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame
-    client : distributed.Client, optional
-        By default the current client.
+    - ``client``: by default the current client.
     """
 
     where = "on a cluster"
@@ -60,29 +55,19 @@ class DaskEngine:
         self.parts: list[Delayed] = frame.to_delayed()
         self.n_pieces: int = len(self.parts)
 
-    def reduce(
-        self,
-        work: Callable[..., T],
-        merge: Callable[[Sequence[T]], T],
-        each: Sequence[Any] | None = None,
-        progress: Share | None = None,
-    ) -> T:
+    def reduce(self, work: Callable[[Any], T], merge: Callable[[Sequence[T]], T], progress: Share | None = None) -> T:
         """Merge the results of ``work`` for all partitions, in order, by a tree of tasks."""
         from dask import delayed
 
         shared, run = delayed(work, pure=False), delayed(_work)
-        arguments = [()] * self.n_pieces if each is None else [(one,) for one in each]
-        tasks = [run(shared, part, i, *one) for i, (part, one) in enumerate(zip(self.parts, arguments, strict=True))]
-        futures = list(self.client.compute(tasks))
+        futures = list(self.client.compute([run(shared, part, i) for i, part in enumerate(self.parts)]))
         watch(futures, progress)
         return tree_merge(self.client, merge, futures).result()  # type: ignore[no-any-return]
 
 
 def encode_dask(encoder: RestrictedEncoder, frame: Any, sensitive_features: Any = None) -> Any:
     """Encode a Dask DataFrame lazily, partition by partition; ``sensitive_features`` are names of its columns."""
-    groups = as_names(sensitive_features) if isinstance(sensitive_features, str | list | tuple) else None
-    if sensitive_features is not None and groups is None:
-        raise GroupError("sensitive_features: name the columns of the Dask DataFrame that hold the groups.")
+    groups = group_columns(sensitive_features, "Dask")
     encode = functools.partial(_encode, encoder=encoder, groups=groups)
     return frame.map_partitions(encode, meta=encode(frame._meta))
 
@@ -116,8 +101,8 @@ def watch(futures: Sequence[Future], progress: Share | None) -> None:
         progress(done / len(futures))
 
 
-def _work(work: Callable[..., T], part: Any, number: int, *each: Any) -> T:
-    return work(FramePiece(part, number), *each)
+def _work(work: Callable[[FramePiece], T], part: Any, number: int) -> T:
+    return work(FramePiece(part, number))
 
 
 def _merge(merge: Callable[[Sequence[T]], T], *parts: T) -> T:

@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.training import mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import BlockReader, Feature, FramePiece, Share
+from certifare.engines.blocks import FramePiece, Share
 from certifare.engines.coding import Plan
 from certifare.engines.dask.engine import DaskEngine, combine_frames, tree_merge, watch
-from certifare.engines.medians import add_counts
-from certifare.engines.preparing import EngineTraining, StepProgress, check_kind, prepare_over
+from certifare.engines.preparing import EngineTraining, StepProgress, check_tree, feature_reader, prepare_over
 from certifare.errors import TableError
 from certifare.growth import Growth, Histogram, Split
 from certifare.growth.histograms import Layout, Records
@@ -67,16 +65,11 @@ def prepare_dask(
     progress : callable, optional
         Called with the name of a step and the share of it that is done.
     """
-    check_kind(encoder, FairTreeEncoder)
+    check_tree(encoder)
     frame, labels, groups = combine_frames(encoder, X, y, sensitive_features)
     taken = {role.column for role in (*labels, *groups)}
-    features = [name for name in frame.columns if name not in taken]
-    sample = Frame(frame[features]._meta_nonempty)
-    fields = [sample.read(name) for name in features]
-    marks = mark_categorical(sample, range(len(fields)), fields, encoder.categorical_features)
-    reading = BlockReader(
-        tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True)), labels, groups
-    )
+    sample = Frame(frame[[name for name in frame.columns if name not in taken]]._meta_nonempty)
+    reading = feature_reader(encoder, sample, labels, groups)
     return prepare_over(encoder, GrowingDaskEngine(frame, client), reading, progress=progress)
 
 
@@ -119,21 +112,11 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class Orders:
-    """A request to blocks: splits to apply and nodes to count.
+    """A request to blocks: splits to apply and nodes to count."""
 
-    Attributes
-    ----------
-    growth : int
-        Number of the growth; another one starts with unsplit records.
-    cuts : tuple of Cut
-        All splits made so far, parents before children.
-    count : tuple of int
-        Nodes to count.
-    """
-
-    growth: int
-    cuts: tuple[Cut, ...]
-    count: tuple[int, ...]
+    growth: int  # number of the growth; another one starts with unsplit records
+    cuts: tuple[Cut, ...]  # all splits made so far, parents before children
+    count: tuple[int, ...]  # nodes to count
 
 
 class CodedBlock:
@@ -179,25 +162,13 @@ class CodedBlock:
 
 @dataclass
 class DaskSource:
-    """Computes histograms on a cluster, for several splits in one round.
-
-    Attributes
-    ----------
-    client : distributed.Client
-    blocks : list of Future
-        Futures of `CodedBlock`.
-    layout : Layout
-        Layout of the coded records.
-    ahead : int
-        Number of expected splits that the grower should announce.
-    rounds, bytes : int
-        Number of requests to workers, and bytes of counts that came back to the client.
-    """
+    """Computes histograms on a cluster, for several splits in one round."""
 
     client: Client
-    blocks: list[Future]
-    layout: Layout
-    ahead: int = AHEAD
+    blocks: list[Future]  # futures of `CodedBlock`
+    layout: Layout  # layout of the coded records
+    ahead: int = AHEAD  # number of expected splits that the grower should announce
+    # Number of requests to workers, and bytes of counts that came back to the client
     rounds: int = 0
     bytes: int = 0
     _growth: int = 0
@@ -262,7 +233,7 @@ class DaskSource:
         # The orders are a separate task, so that they are sent once to each worker and can be recreated.
         orders = delayed(Orders(self._growth, tuple(self._cuts), nodes), pure=False, traverse=False)
         count = delayed(_count, pure=False)
-        total = tree_merge(self.client, add_counts, [count(block, orders) for block in self.blocks]).result()
+        total = tree_merge(self.client, _add, [count(block, orders) for block in self.blocks]).result()
         self.rounds += 1
         self.bytes += total.nbytes
         return [Histogram(of_node, self.layout.offsets, self.layout.n_coordinates) for of_node in total]
@@ -290,3 +261,8 @@ def _join(blocks: Sequence[CodedBlock]) -> CodedBlock:
 
 def _count(block: CodedBlock, orders: Orders) -> NDArray[np.int64]:
     return block.count(orders)
+
+
+def _add(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    total: NDArray[np.int64] = np.sum(parts, axis=0)
+    return total

@@ -44,47 +44,23 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MemoryRecords:
-    """Records in memory, with their groups, labels, weights and clusters.
+    """Records in memory, with their groups, labels, weights and clusters."""
 
-    Attributes
-    ----------
-    X : table
-        What the encoder reads.
-    groups, y
-        The group and the label of each record; no ``y`` for metrics that use no label.
-    weights, clusters : array-like or None
-    population : {"clusters", "records"}
-        If there are clusters: whether a claim is about clusters or about records.
-    cap : float or None
-        Upper limit of the weights.
-    max_weight : float or None
-        The largest weight, or cluster size, in the population; by default the largest one here.
-    missing : {"refuse", "unknown", "drop"}
-        What to do with records without a group or label.
-    exclusions : tuple of Exclusion
-        Records that were left out earlier.
-    digest : str or None
-        Digest of the records; by default it is computed.
-    extra : tuple of Field
-        Further columns that are compared to find equal records.
-    positive : str or None
-        The label for which a comparison holds.
-    notes : tuple of str
-    """
-
-    X: Any
+    X: Any  # what the encoder reads
+    # The group and the label of each record; no ``y`` for metrics that use no label
     groups: Any = None
     y: Any = None
     weights: ArrayLike | None = None
     clusters: ArrayLike | None = None
-    population: str = "clusters"
-    cap: float | None = None
+    population: str = "clusters"  # if there are clusters: whether a claim is about clusters or about records
+    cap: float | None = None  # upper limit of the weights
+    # The largest weight, or cluster size, in the population; by default the largest one here
     max_weight: float | None = None
-    missing: Missing = "refuse"
-    exclusions: tuple[Exclusion, ...] = ()
-    digest: str | None = None
-    extra: tuple[Field, ...] = ()
-    positive: str | None = None
+    missing: Missing = "refuse"  # what to do with records without a group or label
+    exclusions: tuple[Exclusion, ...] = ()  # records that were left out earlier
+    digest: str | None = None  # digest of the records; by default it is computed
+    extra: tuple[Field, ...] = ()  # further columns that are compared to find equal records
+    positive: str | None = None  # the label for which a comparison holds
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -128,17 +104,11 @@ class MemoryRecords:
     ) -> CountedRecords:
         """Find the cells of the records, sample independent ones, and count them.
 
-        Parameters
-        ----------
-        encoder : Encoder
-        seed : int
-            Seed of random choices.
-        salt : bytes
-            Salt of the checksum.
-        halves : bool
-            Whether to split the records at random into two halves, for ``method="lemmas"``.
-        allow_training_records : bool
-            Count records even if the encoder was fitted on them; the certificate is then marked invalid.
+        - ``seed``: seed of random choices.
+        - ``salt``: salt of the checksum.
+        - ``halves``: whether to split the records at random into two halves, for ``method="lemmas"``.
+        - ``allow_training_records``: count records even if the encoder was fitted on them; the certificate is then
+          marked invalid.
         """
         reads_groups = bool(getattr(encoder, "reads_groups", False))
         groups = encoder.sensitive_features_in(self.X) if self.groups is None else self.groups

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from certifare.engines.blocks import Piece, Share
 from certifare.errors import TableError
-from certifare.tables.parquet import ParquetFiles, RowGroup
+from certifare.tables.parquet import ParquetFiles, Paths, RowGroup
 
 T = TypeVar("T")
 
@@ -41,15 +41,14 @@ class ParquetPiece(Piece):
 
 
 class ParquetEngine:
-    """Processes Parquet files with threads.
-
-    Parameters
-    ----------
-    files : ParquetFiles
-    n_threads : int
-    """
+    """Processes Parquet files with threads."""
 
     where = "in files too large for it"
+
+    @classmethod
+    def of(cls, paths: Paths) -> ParquetEngine:
+        """Find the files."""
+        return cls(ParquetFiles.find(paths))
 
     def __init__(self, files: ParquetFiles, n_threads: int = 2) -> None:
         groups = list(files.row_groups())
@@ -61,33 +60,26 @@ class ParquetEngine:
         self.n_pieces: int = len(self.pieces)
         self.schema = files.schema
 
-    def reduce(
-        self,
-        work: Callable[..., T],
-        merge: Callable[[Sequence[T]], T],
-        each: Sequence[Any] | None = None,
-        progress: Share | None = None,
-    ) -> T:
+    def reduce(self, work: Callable[[Any], T], merge: Callable[[Sequence[T]], T], progress: Share | None = None) -> T:
         """Merge the results of ``work`` for all pieces, in order; only a few are in memory at a time."""
         results: list[T] = []
-        for result in self.map(work, each, progress):
+        for result in self.map(work, progress):
             results.append(result)
             if len(results) > WINDOW:
                 results = [merge(results)]
         return merge(results)
 
-    def map(self, work: Callable[..., T], each: Sequence[Any] | None, progress: Share | None) -> Iterator[T]:
+    def map(self, work: Callable[[Any], T], progress: Share | None) -> Iterator[T]:
         """Yield the results of pieces in order, computing at most a few ahead."""
-        arguments = [(piece,) if each is None else (piece, each[i]) for i, piece in enumerate(self.pieces)]
-        to_come = iter(arguments)
+        to_come = iter(self.pieces)
         with ThreadPoolExecutor(self.n_threads) as pool:
-            waiting = deque(pool.submit(work, *argument) for argument in islice(to_come, 2 * self.n_threads))
+            waiting = deque(pool.submit(work, piece) for piece in islice(to_come, 2 * self.n_threads))
             try:
-                for done in range(1, len(arguments) + 1):
+                for done in range(1, self.n_pieces + 1):
                     result = waiting.popleft().result()
-                    waiting.extend(pool.submit(work, *argument) for argument in islice(to_come, 1))
+                    waiting.extend(pool.submit(work, piece) for piece in islice(to_come, 1))
                     if progress is not None:
-                        progress(done / len(arguments))
+                        progress(done / self.n_pieces)
                     yield result
             finally:
                 for future in waiting:

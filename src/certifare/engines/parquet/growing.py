@@ -10,17 +10,15 @@ import mmap
 import os
 import tempfile
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.training import mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import BlockReader, Feature, MissingRoles, Role, Share
+from certifare.engines.blocks import MissingRoles, Role, Share
 from certifare.engines.coding import Plan
 from certifare.engines.parquet.engine import ParquetEngine, ParquetPiece
-from certifare.engines.preparing import EngineTraining, StepProgress, check_kind, prepare_over
+from certifare.engines.preparing import EngineTraining, StepProgress, check_tree, feature_reader, prepare_over
 from certifare.errors import FileError, RoleError
 from certifare.growth import Growth, Histogram
 from certifare.growth.histograms import Records, RecordSource
@@ -67,36 +65,23 @@ def prepare_parquet(
     -------
     EngineTraining
     """
-    check_kind(encoder, FairTreeEncoder)
+    check_tree(encoder)
     files = ParquetFiles.find(paths)
     if sensitive is None:
         if encoder.sensitive is None:
             raise RoleError('Name the sensitive column: sensitive="sex".')
         sensitive = encoder.sensitive
-    reading = _reader_of(files, Roles.of(label=label, sensitive=sensitive, drop=drop), encoder.categorical_features)
+    found = Roles.of(label=label, sensitive=sensitive, drop=drop).find(files.schema.names)
+    sample = Frame(files.schema.empty_table().select(found.features))
+    reading = feature_reader(encoder, sample, tuple(map(Role.of, found.label)), tuple(map(Role.of, found.sensitive)))
     engine = GrowingParquetEngine(files, encoder.n_threads, folder)
     return prepare_over(encoder, engine, reading, missing=missing, progress=progress)
-
-
-def _reader_of(files: ParquetFiles, roles: Roles, categorical: Any) -> BlockReader:
-    """Return a reader of the files, whose features are all columns without a role that are not dropped."""
-    found = roles.find(files.schema.names)
-    frame = Frame(files.schema.empty_table().select(found.features))
-    fields = frame.fields()
-    marks = mark_categorical(frame, range(len(fields)), fields, categorical)
-    features = tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True))
-    return BlockReader(features, tuple(map(Role.of, found.label)), tuple(map(Role.of, found.sensitive)))
 
 
 class GrowingParquetEngine(ParquetEngine):
     """An engine that also codes records, for a grower.
 
-    Parameters
-    ----------
-    files : ParquetFiles
-    n_threads : int
-    folder : path, optional
-        Folder of the memory-mapped file.
+    - ``folder``: folder of the memory-mapped file.
     """
 
     def __init__(self, files: ParquetFiles, n_threads: int = 1, folder: str | os.PathLike[str] | None = None) -> None:
@@ -110,12 +95,13 @@ class GrowingParquetEngine(ParquetEngine):
         records = Records(map_words(sum(lengths), layout.width, self._folder), layout)
         starts = np.cumsum([0, *lengths[:-1]]).tolist()
 
-        def write(piece: ParquetPiece, start: int) -> None:
+        def write(piece: ParquetPiece) -> None:
+            start = starts[piece.number]
             for block in plan.blocks(piece):
                 plan.write(records, start, block)
                 start += len(block)
 
-        for _ in self.map(write, starts, progress):
+        for _ in self.map(write, progress):
             pass
         return FileSource(records, self.n_threads)
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import pyarrow as pa
 
-from certifare.engines.blocks import FramePiece, Share
+from certifare.engines.blocks import FramePiece, Share, group_columns
 from certifare.engines.wire import EncoderBytes, read_result, read_work, write_result, write_work
-from certifare.errors import CertifareError, GroupError, TableError
+from certifare.errors import CertifareError, TableError
 from certifare.foundation.version import __version__
-from certifare.tables.roles import as_names
 
 if TYPE_CHECKING:
     from certifare.encoders.base import RestrictedEncoder
@@ -34,10 +33,6 @@ class SparkEngine:
 
     A partition of an executor that is lost is computed again on another. It must hold the same records then, in any
     order; if it does not, the job stops with an error.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
     """
 
     where = "on a cluster"
@@ -49,16 +44,8 @@ class SparkEngine:
         self._context = _context_of(frame)
         self.schema: pa.Schema = to_arrow_schema(frame.schema)
 
-    def reduce(
-        self,
-        work: Callable[..., T],
-        merge: Callable[[Sequence[T]], T],
-        each: Sequence[Any] | None = None,
-        progress: Share | None = None,
-    ) -> T:
+    def reduce(self, work: Callable[[Any], T], merge: Callable[[Sequence[T]], T], progress: Share | None = None) -> T:
         """Merge the results of ``work`` for all partitions, in order."""
-        if each is not None:
-            raise TableError("On Spark all partitions get the same work.")
         sent = self._context.broadcast(write_work(work))
         run = functools.partial(_run, sent, __version__)
         # Columns that the work does not read need not be moved to Python.
@@ -79,9 +66,7 @@ def encode_spark(encoder: RestrictedEncoder, frame: Any, sensitive_features: Any
     """Encode a Spark DataFrame lazily; ``sensitive_features`` are names of its columns."""
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-    groups = as_names(sensitive_features) if isinstance(sensitive_features, str | list | tuple) else None
-    if sensitive_features is not None and groups is None:
-        raise GroupError("sensitive_features: name the columns of the Spark DataFrame that hold the groups.")
+    groups = group_columns(sensitive_features, "Spark")
     schema = to_arrow_schema(frame.schema)
     # Types follow from the encoder and the columns, not from the records.
     example = _encoded(encoder, schema.empty_table(), groups).schema
@@ -126,11 +111,12 @@ def _context_of(frame: Any) -> Any:
 
 
 def _collected(frame: Any) -> list[Any]:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         return frame.collect()  # type: ignore[no-any-return]
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise _explained(str(error)) from error
 
 

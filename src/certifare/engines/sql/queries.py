@@ -125,17 +125,8 @@ def counts_query(
 def multiplicities_query(dialect: str, table: Names, columns: Mapping[str, str]) -> str:
     """Return the query that counts how many different records occur once, twice and so on.
 
-    Parameters
-    ----------
-    dialect : str
-    table : str or sequence of str
-    columns : mapping of str to str
-        The columns that are compared, and their types, as the database names them.
-
-    Returns
-    -------
-    str
-        Its rows are: number of occurrences, number of different records.
+    - ``columns``: the columns that are compared, and their types, as the database names them.
+    - returns: its rows are: number of occurrences, number of different records.
     """
     compared = _Compared.of(dialect, table, columns)
     return _counted_by(("times",), compared.kinds(()), ("COUNT(*)",), compared.quoted)
@@ -144,11 +135,8 @@ def multiplicities_query(dialect: str, table: Names, columns: Mapping[str, str])
 def grouping_query(dialect: str, table: Names, columns: Mapping[str, str], left_out: Iterable[int]) -> str:
     """Return the query that groups records by all columns except some, which are given by position.
 
-    Returns
-    -------
-    str
-        Its rows are: size of a group (:data:`MOST_TIMES` for that and more), whether its records differ (0 or 1),
-        number of such groups, sums of squares of their sizes and of their numbers of different records.
+    Returns: Its rows are: size of a group (:data:`MOST_TIMES` for that and more), whether its records differ (0 or 1),
+    number of such groups, sums of squares of their sizes and of their numbers of different records.
     """
     compared = _Compared.of(dialect, table, columns)
     q = compared.quoted
@@ -184,14 +172,8 @@ def ask_repeats(
 
     Columns are left out only if a notable share of the records has an equal one.
 
-    Parameters
-    ----------
-    ask : callable
-        Runs a query and returns its rows, like :meth:`certifare.engines.sql.warehouse.Warehouse.query`.
-    dialect : str
-    table : str or sequence of str
-    columns : mapping of str to str
-        The columns that are compared, and their types, as the database names them.
+    - ``ask``: runs a query and returns its rows, like :meth:`certifare.engines.sql.warehouse.Warehouse.query`.
+    - ``columns``: the columns that are compared, and their types, as the database names them.
     """
     found = [(int(times), int(n)) for times, n in ask(multiplicities_query(dialect, table, columns))]
     different = sum(n for _, n in found)
@@ -208,15 +190,7 @@ def ask_repeats(
 def examination(dialect: str) -> tuple[str, tuple[Any, ...]]:
     """Return a query that tests whether a database reads and compares values as certifare assumes.
 
-    Parameters
-    ----------
-    dialect : str
-
-    Returns
-    -------
-    sql : str
-    expected : tuple
-        The single row that it must return.
+    Returns: The single row that it must return.
     """
 
     def truth(condition: Any) -> Any:
@@ -234,20 +208,11 @@ def examination(dialect: str) -> tuple[str, tuple[Any, ...]]:
 
 @dataclass(frozen=True)
 class _Compared:
-    """The columns in which records are compared, by exact values, whatever the database treats as equal.
-
-    Attributes
-    ----------
-    dialect : str
-    names : tuple of str
-        Quoted aliases of the columns.
-    source : str
-        The query that selects them.
-    """
+    """The columns in which records are compared, by exact values, whatever the database treats as equal."""
 
     dialect: str
-    names: tuple[str, ...]
-    source: str
+    names: tuple[str, ...]  # quoted aliases of the columns
+    source: str  # the query that selects them
 
     @classmethod
     def of(cls, dialect: str, table: Names, columns: Mapping[str, str]) -> _Compared:

@@ -33,6 +33,7 @@ class Warehouse(ABC):
     """A database connection that can run queries."""
 
     dialect: str
+    _connection: Any
 
     def columns(self, table: Sequence[str]) -> dict[str, str]:
         """Return the columns of a table (given by the parts of its name), and their types in the database."""
@@ -47,8 +48,8 @@ class Warehouse(ABC):
     @abstractmethod
     def _columns(self, table: Sequence[str]) -> dict[str, str]: ...
 
-    @abstractmethod
-    def _rows(self, sql: str) -> Iterable[Any]: ...
+    def _rows(self, sql: str) -> Iterable[Any]:
+        return self._connection.execute(sql).fetchall()  # type: ignore[no-any-return]
 
 
 class DuckDB(Warehouse):
@@ -61,9 +62,6 @@ class DuckDB(Warehouse):
 
     def _columns(self, table: Sequence[str]) -> dict[str, str]:
         return {name: type_ for name, type_, *_ in self._rows(f"DESCRIBE {quoted_table(table, self.dialect)}")}
-
-    def _rows(self, sql: str) -> Iterable[Any]:
-        return self._connection.execute(sql).fetchall()  # type: ignore[no-any-return]
 
 
 class SQLite(Warehouse):
@@ -91,9 +89,6 @@ class SQLite(Warehouse):
             "blob": "BLOB",
         }
         return {name: known.get(kind, f"mixed: {kind}") for name, kind in zip(names, kinds, strict=True)}
-
-    def _rows(self, sql: str) -> Iterable[Any]:
-        return self._connection.execute(sql).fetchall()  # type: ignore[no-any-return]
 
 
 class Database(Warehouse):
@@ -256,19 +251,12 @@ def _dialect(address: str) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class DatabaseRecords:
-    """Records of a table in a database, which counts them; only the counts leave the database.
+    """Records of a table in a database, which counts them; only the counts leave the database."""
 
-    Attributes
-    ----------
-    warehouse : Warehouse
-        From :func:`connect`, or made from your own connection: :class:`DuckDB`, :class:`SQLite`,
-        :class:`Database`, :class:`Spark`.
-    table : str or sequence of str
-        ``"people"``, ``"schema.people"``, or the parts of the name.
-    """
-
+    # From :func:`connect`, or made from your own connection: :class:`DuckDB`, :class:`SQLite`, :class:`Database`,
+    # :class:`Spark`
     warehouse: Warehouse
-    table: Names
+    table: Names  # ``"people"``, ``"schema.people"``, or the parts of the name
 
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
         """Count the records, like ``CellCounts.from_cells(encoder.apply(X), …)`` in memory."""
@@ -311,7 +299,7 @@ class DatabaseRecords:
             )
         query = counts_query(encoder, warehouse.dialect, self.table, columns, sensitive=reading.sensitive, label=label)
         rows = warehouse.query(query)
-        return Tally(tuple(_entry(row, reading) for row in rows))
+        return Tally((tuple(_entry(row, reading) for row in rows),))
 
 
 def _entry(row: Sequence[Any], reading: Reading) -> Entry:

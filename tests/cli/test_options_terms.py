@@ -2,7 +2,7 @@
 
 import pytest
 
-from certifare.cli.terms_options import TermsOptions
+from certifare.cli.options import TermsOptions
 from certifare.document import Terms
 from certifare.errors import ArgumentError
 
