@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.studio.served import Served
 from tests.studio.window import Window
 
-RUNS, MOVES = 5, 100
+RUNS, MOVES = 3, 100
 #: Moves the slider through its range; entries are the page's own time, and the time until the next frame.
 REDRAW = """(async () => {
   const slider = document.querySelector("#target"), found = [];
@@ -42,7 +42,7 @@ def main() -> None:
                 window.run("void (orders = {})")
                 window.click("#start")
                 window.wait(f"performance.getEntriesByName('first point').length > {run}")
-                window.wait("state.running === null && orders.aware", patience=120)
+                window.wait("state.running === null && orders.aware", patience=300)
             first = window.run("performance.getEntriesByName('first point').map(entry => entry.duration)")
             moves = window.run(REDRAW % MOVES)
         finally:

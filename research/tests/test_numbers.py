@@ -807,8 +807,8 @@ SENTENCES = {
     more_cells_higher_bound: ("docs/results/fidelity.md", "more cells, a higher T* by the lemmas"),
     the_gap_does_not_grow: (
         "docs/results/fidelity.md",
-        "the gap to unfair gradient boosting does not grow: US 2.2 points with half, 1.9 with all; Massachusetts .7 with "
-        "one year, .5 with two",
+        "the gap to unfair gradient boosting does not grow: US 2.2 points with half, 1.9 with all; Massachusetts .7 "
+        "with one year, .5 with two",
     ),
     states_are_another_population: (
         "docs/results/fidelity.md",

@@ -1,6 +1,7 @@
 import copy
 import pickle
 
+import msgspec
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -13,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from certifare import CellCounts, joint_cells
 from certifare.certificates import Exclusion
 from certifare.certificates.claims import estimate_of
-from certifare.certificates.counts import MAX_RECORDS
+from certifare.certificates.counts import MAX_RECORDS, decode_counts
 from certifare.errors import ArgumentError, CountsError, GroupError, TableError
 
 CELLS = [0, 1, 1, 0, 2]
@@ -337,3 +338,20 @@ def test_cells_may_be_whole_numbers_of_any_type():
     for cells in ([0.0, 2.5, 1.0], [0.0, np.nan, 1.0], [0.0, np.inf, 1.0], ["0", "2", "1"], [-1, 2, 1], [0, 3, 1]):
         with pytest.raises(CountsError):
             CellCounts.from_cells(cells, ["f", "m", "f"], n_cells=3)
+
+
+def test_the_first_negative_count_is_named():
+    with pytest.raises(CountsError, match=r"position \(0, 1\) is -3"):
+        CellCounts([[4, -3], [-2, 5]], ["f", "m"])
+
+
+def test_counts_that_are_read_already_stay_as_they_are():
+    counts = CellCounts([[4, 3], [2, 5]], ["f", "m"])
+    assert decode_counts(CellCounts, counts) is counts
+    assert decode_counts(CellCounts, counts.to_dict()) == counts
+
+
+@pytest.mark.parametrize("table", [[[True, 1]], [[1.0, 2]], "counts", None, [[[1], [2]]]])
+def test_only_tables_of_whole_numbers_are_read(table):
+    with pytest.raises((CountsError, msgspec.ValidationError)):
+        decode_counts(CellCounts, {"groups": ["f", "m"], "table": table})

@@ -413,6 +413,18 @@ def test_the_closed_form_on_both_sides_of_where_the_normal_law_is_bounded(gap, f
     assert exact._tilted_tail(n, n, 0.0, 0.5 + gap / 2, 0.5 - gap / 2) == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("place", "tail"),
+    [
+        # The tilt is 29.2 a record: the normal law is bounded. At 31.3 it is Chernoff's bound, which would be lowered.
+        ((5, 3, -0.011978585752351112, 0.99999989540866, 0.0335087038091155), 0.041185928427801374),
+        ((50, 2, -0.7516696126540575, 0.5597127516385216, 0.642542188408846), 1.9342084459107092e-05),
+    ],
+)
+def test_the_normal_law_is_bounded_up_to_a_tilt_of_thirty_a_record(place, tail):
+    assert exact._tilted_tail(*place) == pytest.approx(tail, rel=1e-9)
+
+
 def test_the_limit_of_a_difference_of_minus_one_is_near_it():
     assert -1.0 < difference_limit(10**5, 10**5, -(10**10), 0.05) < -0.999
 

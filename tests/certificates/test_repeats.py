@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
-from tests.conftest import shared
+from tests.conftest import FULL, shared
 
 from certifare.certificates import repeats
 from certifare.certificates.repeats import Grouping, Repeats, blocks_of, copied_share, repeats_of_multiplicities
@@ -159,9 +159,9 @@ class TestChance:
     """Independent records of one population."""
 
     def test_is_not_taken_for_copies(self) -> None:
-        found = [judge(chance_table(np.random.default_rng(seed))) for seed in range(2000)]
-        assert sum(own.excessive for own in found) <= 2
-        assert sum(own.repeated > 0.2 * own.records for own in found) > 1000
+        found = [judge(chance_table(np.random.default_rng(seed))) for seed in range(2000 if FULL else 400)]
+        assert sum(own.excessive for own in found) <= len(found) / 1000
+        assert sum(own.repeated > 0.2 * own.records for own in found) > len(found) / 2
 
     @pytest.mark.parametrize("values", [2, 3, 5, 10, 100])
     @pytest.mark.parametrize("n", [200, 3000, 30_000])

@@ -23,13 +23,14 @@ from certifare import (
     one_per_cluster,
     thin,
 )
-from certifare.certificates import Tail, Witness
+from certifare.certificates import Exclusion, Tail, Witness
 from certifare.certificates.assumptions import ASSUMPTIONS, READS_GROUP, SET_THRESHOLDS
 from certifare.certificates.looks import Look
 from certifare.document import digest, make_statement, new_key, sign, verify_document, write_document
 from certifare.document.statement import PREDICATE, canonical
 from certifare.document.verification import ANY
 from certifare.errors import ArgumentError, DocumentError
+from certifare.tables.reading import Reading
 
 from .documents import certificate, changed, fixed_key, in_sequence, plain, signed
 
@@ -652,6 +653,16 @@ def test_a_draw_by_clusters_cannot_be_left_unsaid(population):
     assert "one at random of a random cluster" in failure.message
     for changes in ({"effective_size": None}, {"seed": None}, {"effective_size": None, "seed": None}):
         assert not verify_document(stated(msgspec.structs.replace(honest, **changes))).passed
+
+
+def test_records_without_a_group_are_counted_or_left_out_and_not_both():
+    counts = CellCounts([[400, 300], [290, 402]], "fm", exclusions=[Exclusion("group missing", 9)])
+    certificate = certify_counts(counts)
+    for unknown in (False, True):
+        reading = Reading(sensitive=("sex",), unknown_groups=unknown)
+        verdict = verify_document(sign(make_statement(certificate, reading=reading), None).to_bytes())
+        assert verdict.passed is not unknown
+    assert "its records were not read as it says" in refusal(verdict).message
 
 
 def test_capped_weights_cannot_be_left_unsaid():

@@ -3,8 +3,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from certifare.encoders import hashes
-from certifare.encoders.fingerprint import Fingerprint, view_hashes
+from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.hashes import hash_records
 from certifare.errors import FileError
 from certifare.tables.frames import Frame
@@ -131,15 +130,6 @@ def test_what_is_no_fingerprint_is_refused(tmp_path, spoil):
     spoil(path)
     with pytest.raises(FileError, match="fingerprint"):
         Fingerprint.load(path)
-
-
-def test_the_kernel_hashes_as_numpy_does(monkeypatch):
-    rng = np.random.default_rng(0)
-    fields = fields_of(pd.DataFrame({"a": rng.normal(size=500), "b": rng.integers(0, 9, 500)}))
-    plain, seen = hash_records(fields, b"salt"), view_hashes(fields, b"salt")
-    monkeypatch.setattr(hashes, "WORTH_COMPILING", 0)
-    assert np.array_equal(hash_records(fields, b"salt"), plain)
-    assert np.array_equal(view_hashes(fields, b"salt"), seen)
 
 
 def one_column(X, change):

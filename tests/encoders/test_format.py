@@ -303,7 +303,7 @@ class TestHostileFiles:
         refused(self.change(saved, "version", value=2), "Fit it again")
         refused(self.change(saved, *tree, "features", 0, value=-1), "a node cannot be reached")
         refused(self.change(saved, *tree, "features", 0, value=99), "no feature 99")
-        refused(self.change(saved, *tree, "features", value=[]), "different lengths")
+        refused(self.change(saved, *tree, "features", value=[]), "length >= 1")
         refused(self.change(saved, *tree, value={"features": [0], "numbers": [1.0], "missing_left": []}), "no child")
         refused(self.change(saved, *tree, "numbers", 0, value=None))
         refused(self.change(saved, *tree, "missing_left", value=[10**6]), "missing_left lists")
@@ -323,7 +323,7 @@ class TestHostileFiles:
 
     @pytest.mark.parametrize("encoder", ["kmeans"], indirect=True)
     def test_centres_that_are_none(self, saved, refused):
-        refused(self.change(saved, "space", "scales", 0, value=0.0), "scales are positive")
+        refused(self.change(saved, "space", "scales", 0, value=0.0), "> 0.0")
         refused(self.change(saved, "space", "means", value=[]), "one mean and scale")
         refused(self.change(saved, "space", "centres", value=[]), "rows")
         refused(self.change(saved, "space", "centres", 0, value=[1.0]), "rows")

@@ -87,6 +87,17 @@ def test_rules_name_the_range_of_each_group():
     ]
 
 
+def test_rules_of_log_odds_state_probabilities_and_equal_thresholds_state_their_value():
+    parents, directions = np.array([0, 1]), np.zeros(2, dtype=np.int64)
+    at = np.array([[np.log(4.0), 0.0], [0.0, 0.0]])
+    rules = threshold_rules(Thresholds(parents, directions, at, np.zeros((2, 2))), ["P(y = 1)"], ["f", "m"], True)
+    assert rules == [
+        ("P(y = 1) ≤ 0.5 (f), ≤ 0.5 (m)",),
+        ("P(y = 1) > 0.5 and ≤ 0.8 (f), some = 0.5 (m)",),
+        ("P(y = 1) > 0.8 (f), > 0.5 (m)",),
+    ]
+
+
 @pytest.mark.parametrize("values", [None, [0.0, 1.0]], ids=["continuous", "two values"])
 def test_true_shares_of_a_tree_over_two_directions_are_dirichlet(values):
     """Mean and variance of every cell's true share, by simulation; an atom must be parted by the random numbers."""

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from certifare.encoders import representatives as module
 from certifare.encoders.representatives import find_representatives
 from certifare.encoders.training import ColumnSchema
 from certifare.growth import encode, fit_bins
@@ -69,12 +68,3 @@ def test_numbers_that_are_categories():
 def test_take_keeps_places_in_order():
     found = representatives(pd.DataFrame({"x": [1.0, 2.0, 3.0]}), [0, 1, 2], [(0, 1), (1, 2), (2, 3)], [False])
     assert found.take([2, 0]).values[0].tolist() == [3.0, 1.0]
-
-
-def test_the_kernel_counts_as_numpy_does(monkeypatch):
-    rng = np.random.default_rng(0)
-    cells, codes = rng.integers(0, 5, 300).astype(np.int32), rng.integers(0, 7, 300).astype(np.uint8)
-    plain = module._count(cells, codes, 6, 9)
-    monkeypatch.setattr(module, "WORTH_COMPILING", 0)
-    assert plain.shape == (6, 9)
-    assert np.array_equal(module._count(cells, codes, 6, 9), plain)

@@ -2,8 +2,10 @@
 
 import ast
 import os
+import shutil
 import socket
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,10 +25,6 @@ from certifare.foundation.storage import (
 SOURCES = Path(storage.__file__).parents[1]
 #: Where certifare reads what it has brought along, or has just written itself.
 OWN = {
-    ("cli/plugins.py", "read_text"),
-    ("cli/studio.py", "open"),  # the browser
-    ("studio/server.py", "open"),  # a project
-    ("studio/server.py", "read_text"),
     ("drawing/palette.py", "read_text"),
     ("report/html.py", "read_text"),
     ("report/pdf.py", "read_bytes"),
@@ -203,6 +201,27 @@ def test_a_read_only_file_system_is_refused():
     if not os.path.isdir("/proc/self"):
         pytest.skip("no /proc here")
     with pytest.raises(FileError, match="cannot be written"), atomic_folder("/proc/self/bundle"):
+        pass
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A folder on a file system that is mounted to be read."""
+    mount, unmount = shutil.which("mount"), shutil.which("umount")
+    place = tmp_path / "mounted"
+    place.mkdir()
+    command = [mount, "-t", "tmpfs", "-o", "ro,size=4k", "tmpfs", place]
+    if mount is None or unmount is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("may not mount a file system here")
+    yield place
+    subprocess.run([unmount, place], check=True)
+
+
+def test_a_file_on_a_read_only_file_system_is_refused_by_its_own_name(read_only):
+    words = "cannot be written: the file system is read-only. Name another place"
+    with pytest.raises(FileError, match=f"a.txt' {words}"), atomic_file(read_only / "a.txt"):
+        pass
+    with pytest.raises(FileError, match=words), atomic_folder(read_only / "bundle"):
         pass
 
 

@@ -89,7 +89,6 @@ def performance(accuracy):
         "records": 3000,
         "baseline": 0.6,
         "worthless": False,
-        "little": False,
     }
 
 

@@ -9,7 +9,7 @@ from .conftest import ADDRESS, PORT, own_project
 from .served import TOKEN
 
 ROUTES = [
-    ("GET", ""), ("GET", "/state"), ("PUT", "/table"), ("POST", "/example"), ("POST", "/roles"), ("GET", "/plan"),
+    ("GET", ""), ("GET", "/state"), ("PUT", "/table"), ("POST", "/example"), ("POST", "/roles"),
     ("POST", "/explore"), ("POST", "/cancel"), ("POST", "/choice"), ("GET", "/events"), ("GET", "/understand"),
     ("GET", "/explain"), ("POST", "/issue"), ("GET", "/files/bundle.zip"), ("GET", "/check"), ("PUT", "/fresh"),
     ("GET", "/history"),

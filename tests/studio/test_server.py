@@ -6,6 +6,8 @@ import re
 import zipfile
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
@@ -65,6 +67,16 @@ def test_a_table_without_a_likely_label_is_opened_and_its_user_asked(server):
     assert "Which column" in state["problem"]
     assert state["roles"]["label"] == []
     assert state["table"]["records"] == 200
+
+
+def test_a_table_with_lists_is_opened_and_said_to_be_unreadable(server):
+    own, content = own_project(server.client), io.BytesIO()
+    lists = pa.table({"sex": ["f", "m"] * 200, "tags": [["a"]] * 400, "granted": [i % 3 for i in range(400)]})
+    pq.write_table(lists, content)
+    state = server.client.put(f"{own}/table?name=lists.parquet", content=content.getvalue()).json()
+    assert state["roles"]["sensitive"] == ["sex"]
+    (error,) = (finding for finding in state["found"]["findings"] if finding["severity"] == "error")
+    assert "'tags'" in error["text"]
 
 
 def test_roles_are_corrected_and_wrong_ones_refused_in_words(server, project):

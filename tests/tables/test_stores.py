@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow.fs as pafs
 import pytest
-from tests.engines.conftest import bucket, s3_server  # noqa: F401  (fixtures)
+from tests.cli.conftest import cli  # noqa: F401  (a fixture)
+from tests.engines.conftest import bucket, make_people, s3_server  # noqa: F401  (fixtures)
 
+from certifare import FairTreeEncoder
 from certifare.errors import ArgumentError, FileError
 from certifare.tables import stores
 from certifare.tables.stores import SCHEMES, Store, reachable, store_address, store_file
@@ -129,3 +131,26 @@ def test_a_file_appears_whole_or_not_at_all(bucket: str) -> None:  # noqa: F811
         f"{bucket}/a/1.txt",
         f"{bucket}/a/b/2.txt",
     ]
+
+
+def test_every_command_reads_a_partitioned_folder_in_a_store(
+    bucket: str,  # noqa: F811
+    cli: Any,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    train, fresh = (make_people(1000, seed=seed).astype({"town": "str"}) for seed in (8, 9))
+    encoder = FairTreeEncoder(max_cells=4).fit(train[["age", "wage"]], train["paid"], sensitive_features=train["sex"])
+    encoder.save(tmp_path / "encoder.json")
+    for year, rows in ((2023, slice(0, 300)), (2024, slice(300, 1000))):
+        with store_file(f"{bucket}/year={year}/people.parquet") as local:
+            fresh[rows].to_parquet(local)
+    certified = cli("certify", tmp_path / "encoder.json", bucket, "--sensitive", "sex", "--output", tmp_path / "c.json")
+    assert certified.status == 0, certified.stderr
+    assert "(488 + 512 records, 4 cells)" in certified.stdout
+    counted = cli("count", tmp_path / "encoder.json", bucket, "--sensitive", "sex", "--output", tmp_path / "n.json")
+    assert counted.status == 0, counted.stderr
+    encoded = cli("encode", tmp_path / "encoder.json", bucket, f"{bucket}-encoded/cells.csv")
+    assert encoded.status == 0, encoded.stderr
+    assert Store(f"{bucket}-encoded/cells.csv").reader().read().count(b"\n") == 1001
+    for written in ("c.json", "n.json"):
+        assert "people/" not in (tmp_path / written).read_text()

@@ -46,14 +46,7 @@ from certifare.errors import ArgumentError, CountsError, DocumentError
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a bound is computed from; :func:`certifare.certify_counts` explains each part.
-
-    - ``counts``: the certification sample.
-    - ``witness``: counts of other records, from which :meth:`fitted` chooses the witnesses; or the witnesses
-      themselves.
-    - ``base_counts``, ``sum_counts``: for ``method="lemmas"``: the other samples.
-    - ``budget``: for ``method="lemmas"``: shares of ε.
-    """
+    """What a bound is computed from; :func:`certifare.certify_counts` explains each part."""
 
     counts: CellCounts
     sequence: FixedSequence | None = None
@@ -235,12 +228,7 @@ def _check_calibrated(evidence: Evidence, claim: Claim, stated: Figures) -> Figu
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the limits of calibrated cells are computed from, and how capped weights move them.
-
-    - ``level``: what of ε is for the distance.
-    - ``shares``: for each pair of groups, at most how much of a group's weight lies above a cap; 0 without one.
-    - ``parts``: groups, records and estimates.
-    """
+    """What the limits of calibrated cells are computed from, and how capped weights move them."""
 
     gaps: Gaps
     level: float

@@ -62,15 +62,8 @@ def calibrated_bound(gaps: ArrayLike, epsilon: float, *, draws: int = DRAWS) -> 
 
     Equal gaps give equal bounds, in every process; the order of cells and groups does not matter.
 
-    - ``gaps``: (cells, groups)
-    - ``epsilon``: the probability with which the bound may fail, from 0.0001 to 0.5.
-    - ``draws``: tables to draw if there are more than two cells or groups. Fewer give a larger bound, not a smaller
-      one.
-
     Returns: T* in [0, 1].
 
-    Examples
-    --------
     >>> round(calibrated_bound([[500, 500], [501, 501]], 0.05), 3)
     0.044
     """
@@ -82,14 +75,9 @@ def calibrated_limits(
 ) -> tuple[float, float]:
     """Return a lower and an upper limit of the largest distance between groups, each at the full ε.
 
-    - ``gaps``: (cells, groups)
-    - ``epsilon``: the probability with which each limit may fail, from 0.0001 to 0.5.
-    - ``rule``: the probability with which one given classifier selects each cell (0 or 1 if it decides without chance).
-      The limits are then of its own distance. It must have been fixed without looking at certification records.
-    - ``draws``: tables to draw if the limits are not found by an integral.
+    With a ``rule`` (the probability with which one classifier selects each cell) they are of its own distance. It must
+    have been fixed without looking at certification records.
 
-    Examples
-    --------
     >>> low, high = calibrated_limits([[400, 300], [300, 350], [301, 351]], 0.05, rule=[0, 0, 1])
     >>> round(low, 3), round(high, 3)
     (0.016, 0.084)
@@ -97,37 +85,9 @@ def calibrated_limits(
     return _limit(gaps, epsilon, rule, draws, upper=False), _limit(gaps, epsilon, rule, draws, upper=True)
 
 
-def understates(bound: float, gaps: ArrayLike, epsilon: float, seed: int) -> bool:
-    """Return whether a stated T* lies below the 1 − ε quantile by more than Monte Carlo error explains.
-
-    - ``bound``: T* as stated.
-    - ``gaps``: (cells, groups)
-    - ``seed``: of the tables drawn to check it: choose one that the producer of the bound cannot know.
-
-    Examples
-    --------
-    >>> understates(0.044, [[500, 500], [501, 501]], 0.05, seed=1)
-    False
-    >>> understates(0.043, [[500, 500], [501, 501]], 0.05, seed=1)
-    True
-    """
-    table = check_gaps(gaps)
-    _check_level(epsilon)
-    if len(table) == 1:
-        return False
-    if table.shape == (2, 2):
-        return _beyond_two(table, bound, epsilon, upper=True)
-    return _beyond(np.sort(_simulate(table, DRAWS, seed, _largest)), bound, epsilon, upper=True)
-
-
 @dataclass(frozen=True, slots=True)
 class CalibratedLimits:
-    """All limits that a plan gives, each at the full ε.
-
-    - ``bound``, ``lower``: limits of the largest distance between groups.
-    - ``pairs``: the bound of each pair of groups by itself, none above ``bound``. They do not hold together, as
-      ``bound`` does for all pairs.
-    """
+    """All limits that a plan gives, each at the full ε: those of single pairs hold by themselves, not together."""
 
     bound: float
     lower: float
@@ -153,9 +113,6 @@ class CalibratedLimits:
 
         A limit is refused if it is better than the plan allows by more than Monte Carlo error, and if it is much worse.
         A lower limit of 0 says nothing, and follows from every plan.
-
-        - ``gaps``: (cells, groups)
-        - ``seed``: of the tables drawn to check it: choose one that the producer of the limits cannot know.
         """
         table = check_gaps(gaps)
         _check_level(epsilon)
@@ -180,10 +137,7 @@ class CalibratedLimits:
 
 
 def check_gaps(gaps: ArrayLike) -> Gaps:
-    """Return the gaps of a plan as an array; refuse gaps that no plan has.
-
-    - ``gaps``: (cells, groups)
-    """
+    """Return the gaps of a plan as an array; refuse gaps that no plan has."""
     try:
         given = np.asarray(gaps)
         table = given.astype(np.int64)
@@ -221,10 +175,6 @@ def forecast_bound(gaps: ArrayLike, epsilon: float) -> float:
     The differences of shares are taken for normal, the distance for a multiple of a χ variable with its mean and
     variance; pairs of groups are added up.
 
-    - ``gaps``: (cells, groups)
-
-    Examples
-    --------
     >>> round(forecast_bound([[500, 500], [501, 501]], 0.05), 3)
     0.044
     """

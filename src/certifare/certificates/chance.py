@@ -18,8 +18,6 @@ def distance_by_chance(certificate: Certificate) -> float:
 
     Of several pairs of groups, that of the largest is returned.
 
-    Examples
-    --------
     >>> from certifare import CellCounts, certify_counts
     >>> c = certify_counts(CellCounts([[250, 252], [250, 248], [250, 260], [250, 240]], groups=["f", "m"]))
     >>> round(distance_by_chance(c), 3)
@@ -40,12 +38,8 @@ def records_to_confirm(certificate: Certificate, target: float) -> int | None:
 
     What chance adds to the distance, and what T* adds for chance, fall as 1/√n; the rest of the distance stays.
 
-    - ``certificate``: by the exact method, of records that did not suffice.
-
     Returns: to three digits. None if the distance seems to be above the target, so that no number of records suffices.
 
-    Examples
-    --------
     >>> from certifare import CellCounts, certify_counts
     >>> c = certify_counts(CellCounts([[250, 252], [250, 248], [250, 260], [250, 240]], groups=["f", "m"]))
     >>> c.bound > 0.04, records_to_confirm(c, 0.04)

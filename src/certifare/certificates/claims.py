@@ -126,18 +126,7 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two groups to compare, in one stratum.
-
-    Attributes
-    ----------
-    groups : (str, str)
-    label : str or None
-        The stratum: a label, or a value of the column that the claim is given. None: all records.
-    attribute : str or None
-        Of which attribute the groups are values, if each of several is claimed.
-    members : pair of tuples of int
-        Positions of the groups of the counts that make up the two.
-    """
+    """Two groups to compare, in one stratum."""
 
     groups: tuple[str, str]
     label: str | None

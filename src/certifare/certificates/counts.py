@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -296,14 +297,7 @@ class CellCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedRecords:
-    """Records by cell, group and label, to be counted in parts with the same groups and labels.
-
-    - ``places``: index of each record in the flat table of counts.
-    - ``shape``: shape of the table of counts.
-    - ``groups``, ``labels``: their names.
-    - ``known``: false for records that are left out because they have no group or label.
-    - ``exclusions``: the numbers of those.
-    """
+    """Records by cell, group and label, to be counted in parts with the same groups and labels."""
 
     places: NDArray[np.int64]
     shape: tuple[int, ...]
@@ -412,13 +406,15 @@ def encode_counts(value: object) -> object:
 
 
 def decode_counts(kind: type, value: object) -> object:
-    """Read counts from plain data, for msgspec."""
+    """Read counts from plain data, for msgspec: whole numbers only, no truth values."""
     if kind is not CellCounts:
         raise NotImplementedError(f"cannot read {kind.__name__}")
     if isinstance(value, CellCounts):
         return value
     if not isinstance(value, Mapping):
         raise CountsError("counts must be an object with groups and table.")
+    rows = list[list[int]] if value.get("labels") is None else list[list[list[int]]]
+    msgspec.convert(value.get("table"), rows)
     return CellCounts.from_dict(value)
 
 

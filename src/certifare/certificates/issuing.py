@@ -109,10 +109,7 @@ def certify_counts(
 
 
 def issue(evidence: Evidence, claim: Claim, provenance: Provenance | None = None) -> Certificate:
-    """Make a certificate: the one place where evidence, a claim and the records' provenance become one.
-
-    - ``provenance``: where the records come from; unless given, they were not compared with the training records.
-    """
+    """Make a certificate: the one place where evidence, a claim and the records' provenance become one."""
     provenance = provenance or Provenance()
     claim = claim.fitted(evidence.counts)
     evidence = evidence.fitted(claim)

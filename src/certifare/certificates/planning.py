@@ -23,10 +23,6 @@ _DRAWS = DRAWS // 10
 def equal_gaps(sizes: Sequence[int], cells: int) -> Gaps:
     """Return gaps of cells that hold equal shares of every group, as nearly as whole numbers allow.
 
-    - ``sizes``: certification records of each group.
-
-    Examples
-    --------
     >>> equal_gaps([8, 10], 2).tolist()
     [[4, 5], [5, 6]]
     """
@@ -36,12 +32,7 @@ def equal_gaps(sizes: Sequence[int], cells: int) -> Gaps:
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """One line of a table of plans.
-
-    - ``bound``: T* of cells that hold equal shares of every group.
-    - ``needed``: certification records, of all groups together, with which T* meets a target; None if no target was
-      given.
-    """
+    """One line of a table of plans."""
 
     cells: int
     bound: float
@@ -61,12 +52,6 @@ def plan_table(
 ) -> tuple[PlanRow, ...]:
     """Return T* by the number of cells, for numbers of records that are planned or at hand. Nothing is fitted.
 
-    - ``sizes_by_group``: certification records of each group (for equal opportunity: of those with the positive label).
-    - ``cells``: numbers of cells; those that some group has too few records for are left out.
-    - ``target``: also find the records needed for this T*, with groups in these proportions.
-
-    Examples
-    --------
     >>> [(row.cells, round(row.bound, 3)) for row in plan_table({"f": 320, "m": 480}, cells=(2, 6))]
     [(2, 0.071), (6, 0.103)]
     """
@@ -84,10 +69,6 @@ def plan_table(
 def records_needed(target: float, cells: int, shares_by_group: Mapping[str, float], epsilon: float = 0.05) -> int:
     """Return how many certification records bring T* of equal cells down to a target, to three digits and enough.
 
-    - ``shares_by_group``: proportions of the groups; they need not add up to 1.
-
-    Examples
-    --------
     >>> 3000 < records_needed(0.05, 6, {"f": 0.4, "m": 0.6}) < 3600
     True
     """
@@ -117,8 +98,6 @@ def records_needed(target: float, cells: int, shares_by_group: Mapping[str, floa
 def plan_words(rows: Sequence[PlanRow], sizes_by_group: Mapping[str, int], target: float | None = None) -> str:
     """Say a table of plans in a sentence or two, for messages that have no room for a table.
 
-    Examples
-    --------
     >>> plan_words([PlanRow(2, 0.0706, 1600), PlanRow(6, 0.1032, 3470)], {"f": 320, "m": 480}, 0.05)
     'With 320 + 480 certification records T* is 0.071 for 2 cells and 0.104 for 6. T* ≤ 0.05 needs about 1,600 for 2 \
 cells and 3,470 for 6.'

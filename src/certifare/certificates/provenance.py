@@ -22,15 +22,7 @@ class LookedUp(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """The provenance of counted records.
-
-    - ``void``: why the certificate is not valid, which replaces its first assumption; None if it is valid.
-    - ``looked_up``: whether the records were compared with the training records.
-    - ``besides``: further assumptions about the encoder and the records.
-    - ``seed``: seed of random sampling or splitting; None if there was none.
-    - ``effective_size``: Kish's effective sample size before sampling; None if all records were counted.
-    - ``population``: the population that sampling gives the claim.
-    """
+    """The provenance of counted records."""
 
     void: str | None = None
     looked_up: str = NOT_LOOKED_UP
@@ -60,12 +52,7 @@ class Provenance:
 
 
 def provenance_of(overlap: LookedUp | None, *, reads_groups: bool, allow_training_records: bool = False) -> Provenance:
-    """Raise if records were used to fit; otherwise return their provenance.
-
-    - ``overlap``: number of the records that are training records; None if they were not looked up.
-    - ``reads_groups``: whether the encoder reads the group.
-    - ``allow_training_records``: accept training records. The certificate is then marked invalid.
-    """
+    """Raise if records were used to fit; otherwise return their provenance."""
     besides = (READS_GROUP,) if reads_groups else ()
     if overlap is None:
         return Provenance(besides=besides)

@@ -222,13 +222,7 @@ def _weights(weights: ArrayLike) -> NDArray[np.float64]:
 def assumptions_of(
     largest: float, max_weight: float | None, *, weighted: bool, population: str | None = None
 ) -> tuple[str, ...]:
-    """Return the assumptions of sampling.
-
-    - ``largest``: the largest weight, or size (total weight) of a cluster, in the sample.
-    - ``max_weight``: the largest one in the population, if known.
-    - ``weighted``: whether records have weights.
-    - ``population``: without clusters: None.
-    """
+    """Return the assumptions of sampling."""
     clusters = () if population is None else ("Clusters are independent of one another.",)
     if population == "clusters":
         return clusters
@@ -254,12 +248,7 @@ def check_draw(
     effective_size: float | None,
     capped: bool,
 ) -> None:
-    """Raise if a certificate's statements about sampling contradict each other (``docs/theory.md``).
-
-    - ``population``, ``exclusions``, ``effective_size``: as the certificate states them.
-    - ``records``: how many were kept.
-    - ``capped``: whether weights were capped.
-    """
+    """Raise if a certificate's statements about sampling contradict each other (``docs/theory.md``)."""
     phrases = draw_of(population)
     left_out = {THINNED: 0, OTHER_KEPT: 0, THINNED_CLUSTERS: 0}
     for exclusion in exclusions:

@@ -18,8 +18,6 @@ MOST_NAMED, LONGEST_NAME = 4, 40
 def plain_claim(certificate: Certificate) -> str:
     """Return the claim as one sentence, with the confidence of all looks at the records together.
 
-    Examples
-    --------
     >>> from certifare import CellCounts, certify_counts
     >>> plain_claim(certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"])))
     "Selection rates of 'f' and 'm' differ by at most 25.9 percentage points with any classifier on the cells \

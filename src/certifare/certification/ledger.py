@@ -92,11 +92,8 @@ CREATE TABLE looks (
 class Traces:
     """What the ledger knows about the certification records of a look.
 
-    - ``origins``: digests of the records as a set, and of what they were sampled from. Looks that share one share
-      records.
-    - ``sizes``: digests of the group sizes, which are compared if two looks have no column in common.
-    - ``columns``: hashes of each record, by column. Empty if the records were counted elsewhere.
-    - ``job``: digest of a whole job, if it is known before it looks: the same job again is not a new look.
+    Looks that share an origin share records. Sizes are compared if two looks have no column in common; there are no
+    columns if the records were counted elsewhere. The same job again is not a new look.
     """
 
     origins: frozenset[str] = frozenset()
@@ -121,12 +118,7 @@ class Traces:
 
 @dataclass(frozen=True, eq=False)
 class _Sieve:
-    """A filter by column for hashes that may be among those of the records, with few false positives.
-
-    - ``first``, ``last``: for each column, a bit for each possible prefix and suffix of a hash: whether some record has
-      it.
-    - ``n_distinct``: for each column, the number of prefixes that occur; if they are few, the number of hashes.
-    """
+    """A filter by column for hashes that may be among those of the records, with few false positives."""
 
     first: NDArray[np.uint8]
     last: NDArray[np.uint8]
@@ -195,8 +187,6 @@ class _Comparison:
 
     They are compared in all columns, in each column, in parts from repeated halving of the columns, and in the columns
     that agree. Each of these comparisons has an equal share of the level.
-
-    - ``columns``: hashes of the records by column.
     """
 
     def __init__(self, columns: Mapping[str, NDArray[np.uint32]]) -> None:
@@ -306,11 +296,7 @@ class Ledger:
         return confidence_of_look(confidence, planned)
 
     def origin(self, *sources: Sequence[str]) -> Traces:
-        """Return the traces of certification records that were counted elsewhere.
-
-        - ``*sources``: where they came from, each as a sequence of words; and the sizes of their groups
-          (:func:`sizes_origin`).
-        """
+        """Return the traces of certification records that were counted elsewhere."""
         if self.path is None:
             return Traces()
         sizes, others = (
@@ -320,10 +306,7 @@ class Ledger:
         return Traces(others, sizes)
 
     def trace(self, records: Table, source: Table | None = None) -> Traces:
-        """Return the traces of certification records.
-
-        - ``source``: the table that they were sampled from. Looks at parts of one table share records.
-        """
+        """Return the traces of certification records."""
         if self.path is None:
             return Traces()
         whole = records if source is None else source
@@ -349,11 +332,6 @@ class Ledger:
         """Return the confidence of the next look, so that all looks at its records hold together with ``confidence``.
 
         Nothing is counted yet. A job that was done before gets what it had then.
-
-        Raises
-        ------
-        LooksError
-            Earlier looks have spent too much.
         """
         share = self.confidence_of_look(confidence, planned)
         if self.path is None:
@@ -383,10 +361,6 @@ class Ledger:
         """Count a look and return its number; None if looks are not counted.
 
         Certifying the same again on the same records is not a new look.
-
-        - ``statement``: digests of what was certified: encoders, and certificates or tests.
-        - ``confidence``: confidence of this look.
-        - ``planned``: number of planned looks; raise if there are more.
         """
         if self.path is None:
             return None

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from certifare.certificates import CellCounts, Certificate, certify_counts, difference_limit, hoeffding_radius
 from certifare.certificates.chance import confirming_words, distance_by_chance, records_to_confirm
 from certifare.certificates.claims import Claim, Scope, estimate_of, gaps_of, metric_of, stratum
-from certifare.certificates.counts import Exclusion, encode_counts
+from certifare.certificates.counts import Exclusion, decode_counts, encode_counts
 from certifare.certificates.exact import epsilon_at
 from certifare.errors import ArgumentError, CertifareError, CountsError, FileError, GroupError
 from certifare.foundation.formatting import listing
@@ -367,7 +367,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         added = added or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
             period = msgspec.convert(
-                {"name": name, "added": added, "counts": counts, "digest": digest}, Period, dec_hook=_decode
+                {"name": name, "added": added, "counts": counts, "digest": digest}, Period, dec_hook=decode_counts
             )
         except msgspec.ValidationError as error:
             raise FileError(f"The period {name[:60]!r} is invalid: {error}.") from error
@@ -470,7 +470,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                     f"{os.fspath(path)!r} has version {version.version} of the format, but this certifare only reads "
                     f"versions up to {VERSION}. Install a newer one."
                 )
-            return msgspec.json.decode(content, type=cls, dec_hook=_decode)
+            return msgspec.json.decode(content, type=cls, dec_hook=decode_counts)
         except FileError:
             raise
         except (ValueError, RecursionError, OverflowError, CertifareError) as error:
@@ -651,6 +651,8 @@ def courses_of(history: History) -> dict[str, History]:
         )
         kept = []
         for period in history.periods:
+            if value not in (period.counts.labels or (value,)) and value is not None:
+                continue
             counts = _cut(period.counts, claim, attribute, value)
             if new := _unknown_values(period.counts, history.reference, scope.given):
                 counts = counts.with_exclusions((*counts.exclusions, Exclusion(NEW_VALUE, new)))
@@ -687,14 +689,12 @@ def _course_name(attribute: str | None, given: str | None, value: str | None) ->
 
 
 def _cut(counts: CellCounts, claim: Claim, attribute: str | None, value: str | None) -> CellCounts:
-    """Return the counts of one attribute, and of one value of the given column, which may have no record."""
+    """Return the counts of one attribute, and of one value of the given column."""
     counts = claim.counts_of(counts, attribute)
     if value is None:
         return counts
     if counts.labels is None:
         raise ArgumentError(f"The counts are not by {claim.given!r}: count with --given {claim.given}.")
-    if value not in counts.labels:
-        return CellCounts(np.zeros_like(counts.table[:, :, 0]), counts.groups, exclusions=counts.exclusions)
     return counts.given_label(value)
 
 
@@ -716,13 +716,3 @@ def _sizes(counts: CellCounts, groups: Sequence[str]) -> dict[str, int]:
 
 def _same(one: CellCounts, other: CellCounts) -> bool:
     return one.groups == other.groups and one.labels == other.labels and np.array_equal(one.table, other.table)
-
-
-def _decode(kind: type, value: object) -> object:
-    if kind is CellCounts:
-        if isinstance(value, CellCounts):
-            return value
-        if not isinstance(value, dict):
-            raise FileError("counts must be an object with groups and table.")
-        return CellCounts.from_dict(value)
-    raise NotImplementedError(f"cannot read {kind.__name__}")

@@ -25,20 +25,8 @@ def draw_points(
 ) -> Text:
     """Draw utility (upwards) against the bound (to the right).
 
-    Parameters
-    ----------
-    points : sequence of Point
-        All points, drawn as dots.
-    front : sequence of Point
-        Those that no other beats, drawn by the mark of their kind.
-    chosen : Point, optional
-        Drawn as a diamond.
-    target : float, optional
-        Drawn as a vertical line.
-    utility : str
-        What it is called.
-    width, height : int
-        Size of the drawing in characters, without its axes.
+    All ``points`` are dots, those of the ``front`` have the mark of their kind, the chosen one is a diamond and the
+    target a vertical line. Width and height are those of the drawing in characters, without its axes.
     """
     # A point that is beaten by everything would press the front into a corner.
     shown = [*front, *([] if chosen is None else [chosen])]

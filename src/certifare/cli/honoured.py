@@ -192,12 +192,7 @@ REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
 def refuse_ignored(context: typer.Context, *conditions: str) -> None:
     """Refuse options that were given and would do nothing.
 
-    Parameters
-    ----------
-    context : typer.Context
-        Of the command that runs.
-    *conditions : str
-        What holds here, of :data:`CONDITIONS`: first where the records are, which the message names.
+    - ``*conditions``: what holds here, of :data:`CONDITIONS`: first where the records are, which the message names.
     """
     command = _command(context)
     given = {str(p.name): max(p.opts, key=len) for p in context.command.params if _given(context, p)}

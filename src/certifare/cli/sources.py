@@ -95,17 +95,10 @@ class Certified:
 class Counted:
     """Counts of records by cell, and what is known of the records.
 
-    Attributes
-    ----------
-    records : CountedRecords
-    reading : Reading
-        How the records were read.
-    named : dict
-        What a certificate's document says of the encoder and the records: keywords of ``write_document``.
-    trace : callable
-        Given a ledger, returns what it knows the records by; None if looks at them cannot be counted.
-    column : FairTreeEncoder or None
-        The encoder of a column that was counted itself.
+    - ``reading``: how the records were read.
+    - ``named``: what a certificate's document says of encoder and records: keywords of ``write_document``.
+    - ``trace``: given a ledger, returns what it knows the records by; None if looks at them cannot be counted.
+    - ``column``: the encoder of a column that was counted itself.
     """
 
     records: CountedRecords
@@ -117,17 +110,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class RecordsToCount:
-    """The encoder, and where the records are.
-
-    Attributes
-    ----------
-    known : Certified or None
-        None if there is no encoder, because a column or counts files are certified.
-    files, counts : list of DataFile
-        Files of records, or counts files.
-    database : DatabaseOptions
-    column : CertifiedColumn or None
-    """
+    """The encoder (none if a column or counts files are certified), and where the records are."""
 
     known: Certified | None
     files: list[DataFile]
@@ -154,15 +137,8 @@ class RecordsToCount:
     def count(self, reading: Reading, csv: dict[str, Any], *, labelled: bool, **request: Any) -> Counted:
         """Count the records, wherever they are.
 
-        Parameters
-        ----------
-        reading : Reading
-        csv : dict
-            How files are read: keywords of :func:`certifare.encoders.records.read_records`.
-        labelled : bool
-            Whether to count by label.
-        **request
-            Other fields of :class:`certifare.engines.counting.CountRequest`.
+        - ``csv``: how files are read: keywords of :func:`certifare.encoders.records.read_records`.
+        - ``**request``: other fields of :class:`certifare.engines.counting.CountRequest`.
         """
         from certifare.engines.counting import CountRequest
 

@@ -18,6 +18,7 @@ import msgspec
 
 from certifare.certificates import CellCounts
 from certifare.certificates.assumptions import NOT_LOOKED_UP, OTHER_PEOPLE
+from certifare.certificates.counts import decode_counts, encode_counts
 from certifare.certificates.provenance import Provenance
 from certifare.certificates.tail import Tail
 from certifare.document.envelopes import parse
@@ -46,34 +47,7 @@ OWN_CLUSTERS = "No cluster spans several holders: each of them kept one record o
 
 
 class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The counts of one data holder, as stored in a file.
-
-    Attributes
-    ----------
-    id : str
-        Random id; copies of the file share it.
-    encoder : str
-        SHA-256 digest of the encoder's file.
-    cells : int
-        Number of the encoder's cells, and of rows in the table of counts.
-    reading : Reading
-        How the records were read and sampled.
-    counts : CellCounts
-    seed, effective_size
-        Of the sampling by weights or clusters; None if all records were counted.
-    tail : Tail or None
-        The weight above the cap, if weights were capped.
-    assumptions : tuple of str
-        Assumptions about the encoder and the records.
-    checksum : str or None
-        Of the records, in any order; None if the database that counted has none.
-    looked_up : bool
-        Whether the records were compared with the training records, without finding them there.
-    holder : str or None
-        Name of the data holder.
-    created, tool : str
-        When it was counted, and with which program.
-    """
+    """The counts of one data holder, as stored in a file."""
 
     format: Literal["certifare/counts"] = "certifare/counts"
     version: Annotated[int, msgspec.Meta(ge=1)] = VERSION
@@ -134,7 +108,7 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def save(self, path: FilePath) -> None:
         """Write the file, completely or not at all."""
-        document = msgspec.to_builtins(self, enc_hook=lambda counts: counts.to_dict())
+        document = msgspec.to_builtins(self, enc_hook=encode_counts)
         with atomic_file(path) as name:
             name.write_bytes(canonical(document) + b"\n")
 
@@ -158,7 +132,7 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                     f"{os.fspath(path)!r} has version {version} of the format, which does not state how its records "
                     "were read. Count the records again with this certifare."
                 )
-            return msgspec.convert(content, cls, dec_hook=_decode)
+            return msgspec.convert(content, cls, dec_hook=decode_counts)
         except FileError:
             raise
         except (msgspec.ValidationError, TypeError, OverflowError, CertifareError) as error:
@@ -170,26 +144,7 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def pool(
     files: Mapping[str, CountsFile], encoder_digest: str | None = None, reading: Reading | None = None
 ) -> PooledFiles:
-    """Add up counts files.
-
-    Parameters
-    ----------
-    files : mapping of name to CountsFile
-        The names are for error messages.
-    encoder_digest : str, optional
-        Digest of the encoder to certify; by default that of the first file.
-    reading : Reading, optional
-        How the records must have been read; by default as in the first file.
-
-    Raises
-    ------
-    CountsError
-        A file belongs to another encoder, or its records were read in another way.
-    CountsError
-        A file is given twice, or two files count the same records.
-    CountsError
-        Records were sampled in different ways.
-    """
+    """Add up counts files."""
     if not files:
         raise ArgumentError("No counts file was given.")
     first_name, first = next(iter(files.items()))
@@ -230,16 +185,7 @@ def pool(
 
 @dataclass(frozen=True, eq=False)
 class PooledFiles:
-    """The sum of several counts files.
-
-    Attributes
-    ----------
-    reading : Reading
-        How the records were read.
-    encoder : str
-        Digest of the encoder of all files.
-    counted : CountedRecords
-    """
+    """The sum of several counts files."""
 
     reading: Reading
     encoder: str
@@ -318,17 +264,11 @@ def is_counts_file(path: FilePath) -> bool:
     """Return whether a file looks like a counts file, by its content."""
     file = DataFile.of(path)
     try:
-        return file.head[:1] == b"{" and b'"certifare/counts"' in file.content(MAX_BYTES + 1)
-    except OSError:
+        return not file.is_folder and file.head[:1] == b"{" and b'"certifare/counts"' in file.content(MAX_BYTES + 1)
+    except (OSError, FileError):  # an object store's errors are of the second kind
         return False
 
 
 def _columns(reading: Reading) -> str:
     label = reading.counted(labelled=True).label
     return " and ".join(map(repr, [*reading.sensitive, *([] if label is None else [label])]))
-
-
-def _decode(kind: type, value: object) -> object:
-    if kind is CellCounts and isinstance(value, Mapping):
-        return CellCounts.from_dict(value)
-    raise FileError("counts must be an object with groups and table.")

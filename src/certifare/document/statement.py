@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.counts import encode_counts
+from certifare.certificates.counts import decode_counts, encode_counts
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.population import among_whom
 from certifare.certificates.rounding import confidence_text, percent, round_up
 from certifare.document.suppression import Suppression, suppress
-from certifare.errors import ArgumentError, CountsError, DocumentError
+from certifare.errors import ArgumentError, DocumentError
 from certifare.foundation.formatting import amount, unseen
 from certifare.foundation.version import __version__
 from certifare.tables.reading import Reading
@@ -210,7 +210,7 @@ class Statement(_Strict, frozen=True, kw_only=True):
     def from_dict(cls, document: Any) -> Statement:
         """Read plain data and validate types and ranges; verification checks the figures."""
         try:
-            statement = msgspec.convert(document, cls, dec_hook=_decode)
+            statement = msgspec.convert(document, cls, dec_hook=decode_counts)
             # Again separately: the certificate validates ranges and names that its types do not.
             certificate = Certificate.from_dict(document["predicate"]["certificate"])
             if certificate.candidates > MAX_TRIED:
@@ -428,17 +428,6 @@ def _made(value: Any, kind: Any, name: str) -> Any:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise ArgumentError(f"{name}: {error}") from error
-
-
-def _decode(kind: type, value: object) -> object:
-    if kind is CellCounts:
-        if not isinstance(value, Mapping):
-            raise CountsError("counts must be an object with groups and table.")
-        # Integers only, no booleans.
-        rows = list[list[int]] if value.get("labels") is None else list[list[list[int]]]
-        msgspec.convert(value.get("table"), rows)
-        return CellCounts.from_dict(value)
-    raise NotImplementedError(f"cannot read {kind.__name__}")
 
 
 def _schema(kind: type) -> dict[str, Any]:

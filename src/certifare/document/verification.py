@@ -18,6 +18,7 @@ from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.assumptions import READS_GROUP, VOID
 from certifare.certificates.bounding import Evidence, compute_figures
 from certifare.certificates.chance import confirming_words, distance_by_chance, records_to_confirm
+from certifare.certificates.counts import GROUP_MISSING
 from certifare.certificates.population import draw_of, whom
 from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.document.envelopes import Document, digest, read_document
@@ -261,29 +262,24 @@ def verify_document(
 def _signature(document: Document, key: SSlibKey | None, required: bool) -> Check:
     # A required check that cannot be made has failed; any other was not checked.
     missing = False if required else None
-    if not document.signatures:
-        if key is None:
-            return Check("signature", missing, "The certificate is not signed: nothing shows who wrote it.")
-        return Check("signature", False, "The certificate is not signed, and a signature by your key was asked for.")
     signers = ", ".join(signature.keyid[:16] or "unnamed" for signature in document.signatures)
-    if key is None:
-        return Check(
-            "signature", missing, f"The certificate is signed (key {signers}); give the public key to check it."
-        )
-    if document.signed_by(key):
-        return Check("signature", True, f"The signature is by your key ({key.keyid[:16]}) over exactly this content.")
-    if any(signature.keyid == key.keyid for signature in document.signatures):
-        return Check(
-            "signature",
-            False,
+    ok: bool | None = False
+    if not document.signatures and key is None:
+        ok, words = missing, "The certificate is not signed: nothing shows who wrote it."
+    elif not document.signatures:
+        words = "The certificate is not signed, and a signature by your key was asked for."
+    elif key is None:
+        ok, words = missing, f"The certificate is signed (key {signers}); give the public key to check it."
+    elif document.signed_by(key):
+        ok, words = True, f"The signature is by your key ({key.keyid[:16]}) over exactly this content."
+    elif any(signature.keyid == key.keyid for signature in document.signatures):
+        words = (
             f"The signature names your key ({key.keyid[:16]}) but does not fit the content: it was altered after "
-            "signing, or the signature is forged.",
+            "signing, or the signature is forged."
         )
-    return Check(
-        "signature",
-        False,
-        f"The certificate is signed with another key ({signers}), not with yours ({key.keyid[:16]}).",
-    )
+    else:
+        words = f"The certificate is signed with another key ({signers}), not with yours ({key.keyid[:16]})."
+    return Check("signature", ok, words)
 
 
 def _statement(document: Document) -> Check:
@@ -337,6 +333,7 @@ def _read_so(reading: Reading, certificate: Certificate) -> bool:
         and reading.drawn == (certificate.effective_size is not None)
         and draw_of(certificate.population) == reading.about
         and (reading.cap is not None) >= (certificate.tail is not None)
+        and not (reading.unknown_groups and GROUP_MISSING in {found.reason for found in certificate.exclusions})
     )
 
 
@@ -385,47 +382,37 @@ def _validity(document: Document) -> Check:
 
 
 def _encoder(document: Document, encoder: str | os.PathLike[str] | None, required: bool) -> Check:
-    certified = document.statement.digest_of("encoder")
     if encoder is None:
-        return Check(
-            "encoder",
-            False if required else None,
-            "No encoder was given: nothing shows which one the certificate is about.",
-        )
+        words = "No encoder was given: nothing shows which one the certificate is about."
+        return Check("encoder", False if required else None, words)
+    certified, found = document.statement.digest_of("encoder"), digest(encoder)
     if certified is None:
         return Check("encoder", False, "The certificate names no encoder, so it cannot be about this one.")
-    found = digest(encoder)
     if found != certified:
-        return Check(
-            "encoder",
-            False,
-            f"The encoder is not the certified one: its SHA-256 digest is {found[:16]}…, the certificate is about "
-            f"{certified[:16]}….",
-        )
+        words = f"its SHA-256 digest is {found[:16]}…, the certificate is about {certified[:16]}…."
+        return Check("encoder", False, f"The encoder is not the certified one: {words}")
     try:
         content = read_encoder_document(encoder)
     except FileError as error:
         return Check("encoder", False, f"The certified file cannot be used as an encoder: {error}")
-    sequence = document.certificate.sequence
+    sequence, counts = document.certificate.sequence, document.certificate.counts
     tested = None if sequence is None or sequence.published is None else sequence.published.encoder
-    if tested is not None and tested != digest_of(content):
-        return Check("encoder", False, "The encoder is not the last one that passed the certificate's sequence.")
-    n_cells = content.n_cells
-    if n_cells != document.certificate.counts.n_cells:
-        return Check(
-            "encoder",
-            False,
-            f"The encoder has {n_cells:,} cells, and the certificate counts {document.certificate.counts.n_cells:,}.",
-        )
     reads, said = content.reads_groups, READS_GROUP in document.certificate.assumptions
-    if reads != said:
-        words = (
-            "The encoder reads the group, and the certificate does not say so"
-            if reads
-            else "The encoder does not read the group, and the certificate says that it does"
+    if tested is not None and tested != digest_of(content):
+        wrong = "The encoder is not the last one that passed the certificate's sequence."
+    elif content.n_cells != counts.n_cells:
+        wrong = f"The encoder has {content.n_cells:,} cells, and the certificate counts {counts.n_cells:,}."
+    elif reads and not said:
+        wrong = "The encoder reads the group, and the certificate does not say so: its claim is about another encoder."
+    elif said and not reads:
+        wrong = (
+            "The encoder does not read the group, and the certificate says that it does: its claim is about another "
+            "encoder."
         )
-        return Check("encoder", False, f"{words}: its claim is about another encoder.")
-    return Check("encoder", True, f"The encoder is the certified one (SHA-256 {found[:16]}…), with {n_cells:,} cells.")
+    else:
+        words = f"The encoder is the certified one (SHA-256 {found[:16]}…), with {content.n_cells:,} cells."
+        return Check("encoder", True, words)
+    return Check("encoder", False, wrong)
 
 
 def _requirements(document: Document, policy: Policy) -> list[Check]:

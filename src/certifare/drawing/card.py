@@ -41,19 +41,8 @@ def html_card(
 ) -> str:
     """Write a card as HTML: what the thing is, its headline, a chart, and a table of facts. Everything is escaped.
 
-    Parameters
-    ----------
-    kind, headline : str
-    facts : iterable of rows
-        The first entry of each row names it.
-    head : sequence of str
-        Names of the columns; with them, the table is cut after some rows.
-    drawing : Drawing, optional
-
-    Examples
-    --------
-    >>> "a &lt; b" in html_card("Test", "a < b", [("c", 1)])
-    True
+    - ``facts``: rows, the first entry of each of which names it.
+    - ``head``: names of the columns; with them, the table is cut after some rows.
     """
     rows = [list(row) for row in facts]
     shown = rows[:MOST_ROWS] if head else rows

@@ -50,7 +50,8 @@ FEWEST_RECORDS = 20
 OTHER_RECORDS = "The certification records were given apart from the training records."
 NOTHING_LEARNT = (
     "Nothing was learnt from any record before the thresholds were set: the score was there, and each cell holds a "
-    "share of every group that follows from the number of records or was stated beforehand."
+    "share of every group that follows from the number of records or was stated beforehand. What describes a cell (its "
+    "typical values, the shares of groups in it) comes from the same records, and T* does not depend on it."
 )
 #: Hexadecimal digits of a hash that breaks ties: as many as a double can hold.
 TIE_DIGITS = 13
@@ -60,13 +61,8 @@ TIE_DIGITS = 13
 class Direction:
     """A number that every record has: a score of the labels, or a coordinate of the columns.
 
-    Attributes
-    ----------
-    name : str
-    weights : ndarray of float64 or None
-        What each class probability counts for, if it is a score of more than two classes.
-    coordinate : int or None
-        Which coordinate it is; None if it is a score.
+    - ``weights``: what each class probability counts for, if it is a score of more than two classes.
+    - ``coordinate``: which coordinate it is; None if it is a score.
     """
 
     name: str
@@ -78,16 +74,9 @@ class Direction:
 class Directions:
     """How the directions of records are computed.
 
-    Attributes
-    ----------
-    columns : tuple of Direction
-    scores : Scores or None
-        Models of the labels that see the group; None if a column of the table is the score itself.
-    column : int or None
-        Which column of the table is the score.
-    coordinates : Coordinates or None
-    bins : tuple of Bins
-        Of the table's columns, which coordinates are looked up by.
+    - ``scores``: models of the labels that see the group; None if a column of the table is the score itself.
+    - ``column``: which column of the table is the score.
+    - ``bins``: of the table's columns, which coordinates are looked up by.
     """
 
     columns: tuple[Direction, ...]
@@ -315,15 +304,7 @@ class CalibratedEncoder(RestrictedEncoder):
         )
 
     def plans(self, training: MemoryTraining, sizes: NDArray[np.int64]) -> Iterator[PlanPath]:
-        """Yield plans for certification samples of these sizes by group.
-
-        Parameters
-        ----------
-        training : MemoryTraining
-            From :meth:`prepare`.
-        sizes : ndarray of int64
-            Certification records of each group; for equal opportunity, of those with the positive label.
-        """
+        """Yield plans for certification samples of these sizes by group; for equal opportunity, of positive records."""
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
         derived: Derived = training.derived
         counted = self.counted(len(training), *training.labels)
@@ -402,15 +383,7 @@ class CalibratedEncoder(RestrictedEncoder):
         return self
 
     def adopt(self, plan: GapPlan, cells: NDArray[np.int64], training: MemoryTraining) -> None:
-        """Take a plan; representatives and statistics of its cells are those of the training records.
-
-        Parameters
-        ----------
-        plan : GapPlan
-        cells : ndarray of int64
-            The cell of each training record.
-        training : MemoryTraining
-        """
+        """Take a plan; representatives and statistics of its cells are those of the training records."""
         self.directions_ = training.derived.directions
         self.plan_ = plan
         self.n_cells_ = plan.n_cells
@@ -501,14 +474,7 @@ class CalibratedEncoder(RestrictedEncoder):
     def set_thresholds(self, fields: Sequence[Field], groups: NDArray[np.integer[Any]], *labels: Levels) -> CellCounts:
         """Let records set the thresholds by the plan; return their counts, from which the gaps follow.
 
-        Parameters
-        ----------
-        fields : sequence of Field
-            The features of the certification records.
-        groups : ndarray of int
-            Their groups.
-        *labels : Levels
-            Their label, for equal opportunity.
+        Equal opportunity needs their label.
         """
         counted = self.counted(len(groups), *labels)
         records = hashlib.blake2b(hash_records(fields, b"").tobytes() + groups.tobytes()).hexdigest()
@@ -538,16 +504,7 @@ class CalibratedEncoder(RestrictedEncoder):
         return CellCounts(table, names, label.names)
 
     def misplaced(self, X: Any, setting: NDArray[np.bool_], *, sensitive_features: Any = None) -> list[tuple[int, int]]:
-        """Return the splits and groups whose thresholds certification records did not set by the plan.
-
-        Parameters
-        ----------
-        X : dataframe
-            The certification records, in any order.
-        setting : ndarray of bool
-            Which of them set thresholds: for equal opportunity, those with the positive label.
-        sensitive_features : array, series or table
-        """
+        """Return the splits and groups whose thresholds certification records did not set by the plan."""
         frame = Frame(X)
         groups = self.read_group_codes(frame, sensitive_features)
         assert groups is not None  # noqa: S101  (the encoder reads groups)
@@ -687,8 +644,10 @@ class CalibratedEncoder(RestrictedEncoder):
         return self._statistics
 
     def _rules(self) -> list[tuple[str, ...]]:
-        names = [name_of(group) for group in self.groups_]
-        return threshold_rules(self.thresholds_, [column.name for column in self.directions_.columns], names)
+        names, columns = [name_of(group) for group in self.groups_], self.directions_.columns
+        scores = self.directions_.scores
+        log_odds = columns[0].weights is None and scores is not None and scores.forests is not None
+        return threshold_rules(self.thresholds_, [column.name for column in columns], names, log_odds)
 
     def _to_document(self, statistics: bool) -> Any:
         from certifare.encoders.writing import calibrated_document

@@ -20,11 +20,7 @@ SMOOTHING = 5.0
 
 
 def cell_scores(statistics: Statistics | None, labels: Sequence[str]) -> tuple[NDArray[np.float64], ...]:
-    """Give the score of each class in each cell, for each label column: (cells, classes), rows add up to 1.
-
-    - ``statistics``: of the cells' training records; None where they are not known.
-    - ``labels``: names of the label columns.
-    """
+    """Give the score of each class in each cell, for each label column: (cells, classes), rows add up to 1."""
     if not labels:
         raise EncoderError("The encoder was fitted without labels, so it has no scores: fit it with y.")
     if statistics is None:
@@ -37,15 +33,7 @@ def cell_scores(statistics: Statistics | None, labels: Sequence[str]) -> tuple[N
 
 
 def score_names(labels: Sequence[tuple[str, Sequence[Value]]]) -> list[tuple[str, int, int]]:
-    """Name the columns of scores: one for a label of two values, that of the second; else one for each value.
-
-    Returns: name, position of the label column, and position of the value.
-
-    Examples
-    --------
-    >>> score_names([("approved", ["no", "yes"]), ("rating", ["a", "b", "c"])])[:2]
-    [('score_approved', 0, 1), ('score_rating_a', 1, 0)]
-    """
+    """Name the columns of scores: one for a label of two values, that of the second; else one for each value."""
     found: dict[str, tuple[int, int]] = {}
     for i, (label, values) in enumerate(labels):
         for j in range(len(values)) if len(values) != 2 else (1,):
@@ -61,15 +49,7 @@ def calibration(
     labels: Sequence[tuple[str, Sequence[Value]]],
     counts: Sequence[NDArray[np.int64]],
 ) -> list[dict[str, Any]]:
-    """Compare the scores of cells with the frequencies of labels among other records, as plain data.
-
-    - ``scores`` (cells, values): for each label.
-    - ``labels``: name and values of each label.
-    - ``counts`` (cells, values): records by cell and value.
-
-    Returns: for each column of scores: ``label``, ``value``, ``error`` (the mean difference of score and frequency,
-    over records), and ``cells``: the score, the number of records and the frequency of each.
-    """
+    """Compare the scores of cells with the frequencies of labels among other records, as plain data."""
     found = []
     for _, i, j in score_names(labels):
         sizes = counts[i].sum(axis=1)

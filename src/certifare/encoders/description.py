@@ -115,11 +115,7 @@ class Statistics:
 
 
 def published(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Round shares of labels as they are published: rare ones as finely as others.
-
-    >>> published(np.array([[0.123456, 0.000876543]])).tolist()
-    [[0.123, 0.000877]]
-    """
+    """Round shares of labels as they are published: rare ones as finely as others."""
     return np.array([[float(f"{share:.{DIGITS}g}") for share in row] for row in shares]).reshape(shares.shape)
 
 
@@ -140,11 +136,7 @@ def path_rules(growth: Growth, bins: Sequence[Bins], columns: Sequence[ColumnSch
 def map_rules(
     axes: Sequence[tuple[str, Sequence[float] | NDArray[np.float64]]], cells: NDArray[np.integer], clustered: bool
 ) -> list[tuple[str, ...]]:
-    """Describe each cell of a score map: its extent along each axis, and its number of squares.
-
-    - ``axes``: name and coordinates of each axis.
-    - ``cells``: the cell of each square, by axis; where ``clustered``, by cluster last.
-    """
+    """Describe each cell of a score map: its extent along each axis, and its number of squares."""
     rules = []
     for cell in range(int(cells.max()) + 1):
         places = np.nonzero(cells == cell)

@@ -27,18 +27,10 @@ MOST_RECORDS = 100_000
 class Directed:
     """Training records as plans over several directions see them.
 
-    Attributes
-    ----------
-    values : ndarray of float64, (records, directions)
-        Scores out of fold, then coordinates.
-    ties : ndarray of float64
-        Uniform numbers that put equal values in order.
-    groups : ndarray of int64
-    counted : ndarray of bool
-        The records that the metric is about.
-    targets : ndarray of float64, (records, targets)
-        What cells are to explain; scaled, so that squared deviations can be added up.
-    n_groups : int
+    - ``values`` (records, directions): scores out of fold, then coordinates.
+    - ``ties``: uniform numbers that put equal values in order.
+    - ``counted``: the records that the metric is about.
+    - ``targets`` (records, targets): what cells are to explain; scaled, so that squared deviations can be added up.
     """
 
     values: NDArray[np.float64]
@@ -53,14 +45,9 @@ class Directed:
 class DirectionTree:
     """A tree of planned splits; its first k − 1 splits are the tree with k cells.
 
-    Attributes
-    ----------
-    parents, directions : ndarray of int64, (splits,)
-        As in :class:`~certifare.encoders.plans.GapPlan`.
-    shares : ndarray of float64, (splits,)
-        The share of every group that goes left.
-    nodes : ndarray of int64, (records,)
-        The leaf of each training record.
+    - ``parents``, ``directions`` (splits,): as in :class:`~certifare.encoders.plans.GapPlan`.
+    - ``shares`` (splits,): the share of every group that goes left.
+    - ``nodes`` (records,): the leaf of each training record.
     """
 
     parents: NDArray[np.int64]
@@ -83,21 +70,16 @@ class DirectionTree:
 
     def path(self, cells: Sequence[int], sizes: NDArray[np.int64]) -> PlanPath:
         """Return the plans with these numbers of cells, as far as the tree and the groups allow them."""
-        finest = _leaf_numbers(self.parents)
-        path = PlanPath(None, finest[self.nodes], {}, {})
+        first = _leaf_numbers(self.parents)
+        path = PlanPath(None, first[self.nodes], {}, {})
+        for j in reversed(range(len(self.parents))):
+            first[self.parents[j]] = first[2 * j + 1]  # of an inner node, the finest cell of its leftmost leaf
         for k in cells:
             plan = self.plan(k, sizes) if 2 <= k <= len(self.parents) + 1 else None
             if plan is not None:
-                # The first of the finest cells below each cell: the leftmost leaf of its node.
-                first = _leftmost(self.parents)
-                nodes = sorted(_leaves(self.parents[: k - 1]), key=lambda node: finest[first[node]])
-                path.plans[k], path.starts[k] = plan, np.array([finest[first[node]] for node in nodes])
+                leaves = np.setdiff1d(np.arange(2 * k - 1), self.parents[: k - 1])
+                path.plans[k], path.starts[k] = plan, np.sort(first[leaves])
         return path
-
-
-def _leaves(parents: NDArray[np.int64]) -> list[int]:
-    """Return the nodes that no split divides."""
-    return sorted(set(range(2 * len(parents) + 1)) - set(parents.tolist()))
 
 
 def _leaf_numbers(parents: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -110,24 +92,8 @@ def _leaf_numbers(parents: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers
 
 
-def _leftmost(parents: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the leftmost leaf below every node."""
-    first = np.arange(2 * len(parents) + 1)
-    for j in reversed(range(len(parents))):
-        first[parents[j]] = first[2 * j + 1]
-    return first
-
-
 def grow_directions(records: Directed, max_cells: int, min_cell_size: int) -> DirectionTree:
-    """Grow a tree, the best split first.
-
-    Parameters
-    ----------
-    records : Directed
-    max_cells : int
-    min_cell_size : int
-        No cell has fewer training records of any group.
-    """
+    """Grow a tree, the best split first."""
     nodes = np.zeros(len(records.groups), dtype=np.int64)
     rows = {0: np.arange(len(nodes))}
     best = {0: _best_split(records, rows[0], min_cell_size)}

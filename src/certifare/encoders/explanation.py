@@ -258,9 +258,6 @@ def decompose(
 
     The value of a node is the mean of the leaf values of the other rows that reach it (of its children, where none
     does). A step from a node to its child adds the difference of their values to the number that the node looks at.
-
-    - returns ``average`` (outputs,): baseline and values of all roots.
-    - returns ``contributions`` (numbers, outputs): ``average + contributions.sum(axis=0)`` is the raw score of the row.
     """
     feature, children = np.maximum(forest.feature, 0), _children(forest)
     n_outputs = len(forest.baseline)
@@ -470,15 +467,9 @@ def _cells_with(
     """Find the cells of the record with other values of one column."""
     if not values:
         return np.zeros(0, dtype=np.int32)
-    varied = []
-    for i, field in enumerate(fields):
-        if i == column:
-            varied.append(Field(field.name, _column_of(values, field.type == "text"), field.type, field.categorical))
-        elif isinstance(field.column, Dictionary):
-            indices = np.repeat(field.column.indices, len(values))
-            varied.append(Field(field.name, Dictionary(indices, field.column.values), field.type, field.categorical))
-        else:
-            varied.append(Field(field.name, np.repeat(field.column, len(values)), field.type, field.categorical))
+    own = fields[column]
+    varied = [field.take(np.zeros(len(values), dtype=np.int64)) for field in fields]
+    varied[column] = Field(own.name, _column_of(values, own.type == "text"), own.type, own.categorical)
     return encoder.find_cells(varied, None if groups is None else np.repeat(groups, len(values)))
 
 

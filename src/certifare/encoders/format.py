@@ -28,6 +28,7 @@ MOST_LISTS = 1 << 21
 
 Scalar = bool | int | float | str | None
 Count = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class DocumentHeader(Struct):
@@ -60,8 +61,8 @@ class Place(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     representative: dict[str, Scalar]
     records: Count | None = None
-    groups: list[float] | None = None
-    labels: list[list[float]] | None = None
+    groups: list[Share] | None = None
+    labels: list[list[Share]] | None = None
 
 
 class Rule(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -82,7 +83,7 @@ class Tree(Struct, forbid_unknown_fields=True):
     lists the nodes at which a missing number goes left.
     """
 
-    features: list[int]
+    features: Annotated[list[Annotated[int, Meta(ge=-1)]], Meta(min_length=1)]
     numbers: list[int | float]
     missing_left: list[Count]
 
@@ -108,7 +109,7 @@ class Centres(Struct, forbid_unknown_fields=True):
     """Centres among standardised numbers and one-hot categories."""
 
     means: list[float]
-    scales: list[float]
+    scales: list[Annotated[float, Meta(gt=0.0)]]
     centres: list[list[float]]
 
 
@@ -120,7 +121,7 @@ class EncoderDocument(Struct, forbid_unknown_fields=True, tag_field="kind", kw_o
     certifare: str
     parameters: dict[str, Scalar | list[Scalar]]
     named: bool
-    columns: list[ColumnDocument]
+    columns: Annotated[list[ColumnDocument], Meta(min_length=1)]
     group_column: str
     groups: list[bool | int | float | str | list[bool | int | float | str]]
     labels: list[LabelDocument]
@@ -199,7 +200,7 @@ class CalibratedDocument(EncoderDocument, tag="calibrated", kw_only=True):
     directions: list[DirectionDocument]
     coordinates: list[list[list[int]]]
     calibrated: bool
-    tie_key: Count
+    tie_key: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
     gaps: list[Annotated[int, Meta(ge=1)]]
     splits: list[Threshold]
     cells: list[Place]

@@ -17,9 +17,6 @@ def group_codes(fields: Sequence[Field], known: Sequence[GroupValue], column: st
     """Find each record's group among the known ones, by its name; refuse records of another group, or of none.
 
     A file may hold as numbers what was text when the encoder was fitted: ``1`` and ``"1"`` are one group.
-
-    - ``fields``: the sensitive columns.
-    - ``column``: what the sensitive column is called, or several: ``sex × race``.
     """
     _check_columns(len(fields), known, column)
     place_of = {name_of(group): place for place, group in enumerate(known)}

@@ -21,7 +21,6 @@ from certifare.certificates.repeats import (
     blocks_of,
     frequencies,
 )
-from certifare.foundation.compiler import WORTH_COMPILING, helper, kernel
 from certifare.growth.columns import Column, Dictionary
 from certifare.tables.frames import Field
 
@@ -49,13 +48,6 @@ def hash_rounded(fields: Sequence[Field], salt: bytes, digits: Sequence[int]) ->
     Before a column is rounded it is multiplied by a number between ½ and 1 that the salt chooses, so that whole numbers
     and short decimals are not at the edge of a rounding interval: a change in the last digits then changes few hashes.
     Text is not rounded.
-
-    >>> import numpy as np
-    >>> from certifare.tables.frames import Frame
-    >>> exact, close = (Frame(np.array([[x, 7.0]])) for x in (40.0, 40.0 + 1e-9))
-    >>> one, two = (hash_rounded([f.read(0), f.read(1)], b"salt", [18]) for f in (exact, close))
-    >>> bool(one == two)
-    True
     """
     return _hash(fields, salt, tuple(52 - (n - 1) for n in digits))
 
@@ -236,10 +228,7 @@ class RepeatSample:
         of_blocks = np.zeros((len(blocks), rows.stop - rows.start), dtype=np.uint64)
         for sums, block in zip(of_blocks, blocks, strict=True):
             for i in block:
-                if n_records < WORTH_COMPILING:
-                    sums += mix(columns[i].bits(rows) + columns[i].offset)
-                else:
-                    _add_up(sums, columns[i].bits(rows), columns[i].offset)
+                sums += mix(columns[i].bits(rows) + columns[i].offset)
         hashes = of_blocks.sum(axis=0)
         return cls(
             HashSample.of(hashes, n_records),
@@ -263,10 +252,7 @@ class RepeatSample:
 
 
 def count_repeats(fields: Sequence[Field], roles: Sequence[NDArray[np.int64]] = ()) -> Repeats:
-    """Count the records that equal another one in every column, and say whether chance explains it.
-
-    - ``roles``: codes of groups and labels. One that follows from a column adds nothing to it, and is left out.
-    """
+    """Count the records that equal another one in every column, and say whether chance explains it."""
     named = [Field(f"role {i}", codes, "number", False) for i, codes in enumerate(roles)]
     found = RepeatSample.of([*fields, *named]).judge()
     if not found.excessive:
@@ -312,11 +298,8 @@ def _hash(fields: Sequence[Field], salt: bytes, shifts: tuple[int, ...]) -> NDAr
         for start in range(0, n, BLOCK):
             rows = slice(start, start + BLOCK)
             bits = column.bits(rows)
-            if n < WORTH_COMPILING:
-                for row, shift in zip(hashes, drop, strict=True):
-                    row[rows] = mix(row[rows] ^ mix(_round(bits, shift) + column.offset))
-            else:
-                _add(hashes[:, rows], bits, drop, column.offset)
+            for row, shift in zip(hashes, drop, strict=True):
+                row[rows] = mix(row[rows] ^ mix(_round(bits, shift) + column.offset))
     return hashes
 
 
@@ -356,25 +339,6 @@ class _HashedColumn:
 def _round(bits: NDArray[np.uint64], shift: np.uint64) -> NDArray[np.uint64]:
     """Round the last bits away: to nearest, the size of the number alone."""
     return (bits + ((np.uint64(1) << shift) >> np.uint64(1))) >> shift
-
-
-_mix_one = helper(mix)
-_round_one = helper(_round)
-
-
-@kernel
-def _add(hashes: NDArray[np.uint64], bits: NDArray[np.uint64], shifts: NDArray[np.uint64], offset: np.uint64) -> None:
-    """Add a column to the hashes of records."""
-    for k in range(len(shifts)):
-        for i in range(len(bits)):
-            hashes[k, i] = _mix_one(hashes[k, i] ^ _mix_one(_round_one(bits[i], shifts[k]) + offset))
-
-
-@kernel
-def _add_up(sums: NDArray[np.uint64], bits: NDArray[np.uint64], offset: np.uint64) -> None:
-    """Add the hashes of a column to sums."""
-    for i in range(len(bits)):
-        sums[i] += _mix_one(bits[i] + offset)
 
 
 def _bits(values: NDArray[Any], factor: float) -> NDArray[np.uint64]:

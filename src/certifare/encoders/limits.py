@@ -71,9 +71,6 @@ def sum_over_cells(parents: Sequence[int], costs: Sequence[int]) -> int:
     """Add up, over all cells, the costs of the splits on the way from the root; split j parts node ``parents[j]``.
 
     Splits that part no leaf are skipped: they are refused elsewhere.
-
-    >>> sum_over_cells([0, 2], [1, 1])
-    5
     """
     above = {0: 0}
     for j, (node, cost) in enumerate(zip(parents, costs, strict=True)):

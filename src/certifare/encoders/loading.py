@@ -138,7 +138,9 @@ def _describe(document: AnyDocument) -> Description:
     elif isinstance(document, CalibratedDocument):
         places = document.cells
         thresholds = _restore_thresholds(document)[1]
-        rules = threshold_rules(thresholds, [direction.name for direction in document.directions], names)
+        first = document.directions[0] if document.directions else None
+        log_odds = bool(document.models) and first is not None and first.weights is None and first.coordinate is None
+        rules = threshold_rules(thresholds, [direction.name for direction in document.directions], names, log_odds)
     else:
         growth = _restore_growth(_restore_squares(document), document.nodes)
         places = [document.nodes[leaf] for leaf in growth.leaves()]
@@ -193,7 +195,6 @@ def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
     encoder = CalibratedEncoder()
     columns, bins = _restore_common(encoder, document)
     _require(len(document.groups) > 1, "a calibrated encoder has groups")
-    _require(document.tie_key < 1 << 63, "tie_key is out of range")
     n_classes = tuple(len(label.values) for label in document.labels)
     scores = None
     if document.models:
@@ -227,8 +228,7 @@ def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
     encoder.calibrated_ = document.calibrated
     encoder._tie_key, encoder._training = document.tie_key, None
     _require(len(document.cells) == encoder.n_cells_, f"cells: {len(document.cells)} instead of {encoder.n_cells_}")
-    encoder._representatives = _restore_representatives(document.cells, columns, "cells")
-    encoder._statistics = _restore_statistics(document, document.cells, "cells")
+    encoder._representatives, encoder._statistics = _restore_places(document, document.cells, columns, "cells")
     return encoder
 
 
@@ -276,8 +276,7 @@ def _build_kmeans(document: KMeansDocument) -> "KMeansEncoder":
     encoder._space, encoder.centres_ = _restore_centres(document.space, bins, "space")
     encoder.n_cells_ = len(encoder.centres_)
     _require(len(document.cells) == encoder.n_cells_, f"cells: {len(document.cells)} instead of {encoder.n_cells_}")
-    encoder._representatives = _restore_representatives(document.cells, columns, "cells")
-    encoder._statistics = _restore_statistics(document, document.cells, "cells")
+    encoder._representatives, encoder._statistics = _restore_places(document, document.cells, columns, "cells")
     return encoder
 
 
@@ -312,7 +311,6 @@ def _restore_common(
 
 
 def _restore_columns(document: EncoderDocument) -> tuple[tuple[ColumnSchema, ...], tuple[Bins, ...]]:
-    _require(len(document.columns) > 0, "columns: there are none")
     names = [column.name for column in document.columns]
     _require(len(set(names)) == len(names), "columns: a name occurs twice")
     bins = tuple(_restore_bins(column, f"columns[{i}]") for i, column in enumerate(document.columns))
@@ -432,8 +430,14 @@ def _restore_nodes(
 ) -> None:
     encoder.growth_ = _restore_growth(splits, document.nodes)
     encoder.n_cells_ = len(splits) + 1
-    encoder._node_representatives = _restore_representatives(document.nodes, columns, "nodes")
-    encoder._node_statistics = _restore_statistics(document, document.nodes, "nodes")
+    places = _restore_places(document, document.nodes, columns, "nodes")
+    encoder._node_representatives, encoder._node_statistics = places
+
+
+def _restore_places(
+    document: EncoderDocument, places: Sequence[Place], columns: tuple[ColumnSchema, ...], where: str
+) -> tuple[Representatives, Statistics | None]:
+    return _restore_representatives(places, columns, where), _restore_statistics(document, places, where)
 
 
 def _restore_representatives(places: Sequence[Place], columns: tuple[ColumnSchema, ...], where: str) -> Representatives:
@@ -461,8 +465,6 @@ def _restore_statistics(document: EncoderDocument, places: Sequence[Place], wher
         _require(complete, f"{where}[{i}]: statistics are incomplete")
         _require(len(place.groups or ()) == len(document.groups), f"{where}[{i}]: not one share per group")
         _require([len(shares) for shares in place.labels or ()] == sizes, f"{where}[{i}]: not one share per label")
-        shares = [*(place.groups or ()), *(share for of_label in place.labels or () for share in of_label)]
-        _require(all(0.0 <= share <= 1.0 for share in shares), f"{where}[{i}]: a share is not between 0 and 1")
     return Statistics(
         records=np.array([place.records for place in places], dtype=np.int64),
         groups=np.array([place.groups for place in places], dtype=np.float64),
@@ -521,10 +523,10 @@ def _restore_forest(document: Model, n_classes: int, n_numbers: int, where: str)
 def _check_tree(tree: Tree, n_numbers: int, where: str) -> None:
     """Require that the nodes make one tree: there is always a place for the next, and none after the last."""
     n = len(tree.features)
-    _require(n > 0 and n == len(tree.numbers), f"{where}: lists of different lengths, or empty ones")
+    _require(n == len(tree.numbers), f"{where}: lists of different lengths")
     free = 1
     for feature in tree.features:
-        _require(-1 <= feature < n_numbers, f"{where}: there is no feature {feature}")
+        _require(feature < n_numbers, f"{where}: there is no feature {feature}")
         _require(free > 0, f"{where}: a node cannot be reached")
         free += 1 if feature >= 0 else -1
     _require(free == 0, f"{where}: a node has no child")
@@ -553,7 +555,6 @@ def _restore_axis(document: AxisDocument, n_classes: Sequence[int], where: str) 
 
 def _restore_centres(document: Centres, bins: tuple[Bins, ...], where: str) -> tuple[Space, NDArray[np.float64]]:
     _require(len(document.means) == len(bins) == len(document.scales), f"{where}: not one mean and scale per column")
-    _require(all(scale > 0 for scale in document.scales), f"{where}: scales are positive")
     space = Space(bins, np.array(document.means, dtype=np.float64), np.array(document.scales, dtype=np.float64))
     centres = _matrix(document.centres, f"{where}.centres")
     _require(centres.shape[1] == space.offsets[-1] and len(centres) > 0, f"{where}: centres have other coordinates")

@@ -29,17 +29,10 @@ PRICES = np.geomspace(1e-5, 0.3, 28)
 class ScoredRecords:
     """Training records as plans along one score see them.
 
-    Attributes
-    ----------
-    scores : ndarray of float64
-        Out of fold.
-    ties : ndarray of float64
-        Uniform numbers that put equal scores in order.
-    groups, labels : ndarray of int64
-        Codes of each record.
-    counted : ndarray of bool
-        The records that the metric is about: all, or those with the positive label.
-    n_groups, n_classes : int
+    - ``scores``: out of fold.
+    - ``ties``: uniform numbers that put equal scores in order.
+    - ``groups``, ``labels``: codes of each record.
+    - ``counted``: the records that the metric is about: all, or those with the positive label.
     """
 
     scores: NDArray[np.float64]
@@ -71,17 +64,7 @@ class ScoredRecords:
 def plan_along(
     records: ScoredRecords, sizes: NDArray[np.int64], utility: str = "information", max_cells: int = BINS
 ) -> Iterator[PlanPath]:
-    """Yield plans along one score, a path for each θ, for certification samples of these sizes by group.
-
-    Parameters
-    ----------
-    records : ScoredRecords
-    sizes : ndarray of int64
-        Certification records of each group.
-    utility : {"information", "explained", "accuracy"}
-        The loss that cells are to make small.
-    max_cells : int
-    """
+    """Yield plans along one score, a path for each θ, for certification samples of these sizes by group."""
     own, common = records.ranks()
     most = int(min(max_cells, sizes.min() + 1))
     for theta in THETAS:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from certifare.certificates.calibrated import Gaps
 from certifare.errors import EncoderError
@@ -28,16 +29,11 @@ IN_A_CELL, SET_A_THRESHOLD = -1, -2
 class GapPlan:
     """Gaps of each group that go left at each inner node of a binary tree.
 
-    Attributes
-    ----------
-    parents : ndarray of int64, (splits,)
-        The node that split j divides into nodes 2j + 1 (left) and 2j + 2 (right); node 0 is the root.
-    directions : ndarray of int64, (splits,)
-        Which number of a record split j compares.
-    left : ndarray of int64, (splits, groups)
-        Gaps of each group that go left.
-    totals : ndarray of int64, (groups,)
-        Gaps of each group: one more than its certification records.
+    - ``parents`` (splits,): the node that split j divides into nodes 2j + 1 (left) and 2j + 2 (right); node 0 is
+      the root.
+    - ``directions`` (splits,): which number of a record split j compares.
+    - ``left`` (splits, groups): gaps of each group that go left.
+    - ``totals`` (groups,): gaps of each group: one more than its certification records.
     """
 
     parents: NDArray[np.int64]
@@ -148,15 +144,7 @@ class GapPlan:
     def calibrate(
         self, values: NDArray[np.float64], groups: NDArray[np.integer[Any]], ties: NDArray[np.float64]
     ) -> Thresholds:
-        """Set the thresholds of every group by its certification records.
-
-        Parameters
-        ----------
-        values : ndarray of float64, (records, directions)
-        groups : ndarray of int, (records,)
-        ties : ndarray of float64, (records,)
-            Independent uniform numbers, which put equal values in order.
-        """
+        """Set the thresholds of every group by its certification records."""
         self.check_sizes(groups)
         at = np.empty((len(self.parents), self.n_groups))
         tie = np.empty_like(at)
@@ -200,15 +188,9 @@ class GapPlan:
 class PlanPath:
     """Plans whose cells are runs of the same finest cells, by their number of cells.
 
-    Attributes
-    ----------
-    theta : float or None
-        How much of the order between groups is kept, for cells along one score.
-    finest : ndarray of int64
-        The finest cell of each training record.
-    starts : dict of int to ndarray of int64
-        For each number of cells, which of the finest cells begin a cell.
-    plans : dict of int to GapPlan
+    - ``theta``: how much of the order between groups is kept, for cells along one score.
+    - ``finest``: the finest cell of each training record.
+    - ``starts``: for each number of cells, which of the finest cells begin a cell.
     """
 
     theta: float | None
@@ -231,14 +213,9 @@ class PlanPath:
 class Thresholds:
     """The thresholds of each group at each inner node, and how they find the cell of a record.
 
-    Attributes
-    ----------
-    parents, directions
-        As in :class:`GapPlan`.
-    at : ndarray of float64, (splits, groups)
-        A record with a smaller value goes left.
-    ties : ndarray of float64, (splits, groups)
-        A record with an equal value goes left if its tie-breaking number is at most this.
+    - ``parents``, ``directions``: as in :class:`GapPlan`.
+    - ``at`` (splits, groups): a record with a smaller value goes left.
+    - ``ties`` (splits, groups): a record with an equal value goes left if its tie-breaking number is at most this.
     """
 
     parents: NDArray[np.int64]
@@ -386,20 +363,24 @@ def round_to_gaps(shares: NDArray[np.float64], totals: Sequence[int] | NDArray[n
     return gaps
 
 
-def threshold_rules(thresholds: Thresholds, directions: Sequence[str], groups: Sequence[str]) -> list[tuple[str, ...]]:
-    """Put the cells between thresholds into words: for each direction, the range of every group."""
-    n_directions, n_groups = len(directions), len(groups)
-    everything = np.stack([np.full((n_directions, n_groups), -np.inf), np.full((n_directions, n_groups), np.inf)])
-    nodes = {0: everything}
+def threshold_rules(
+    thresholds: Thresholds, directions: Sequence[str], groups: Sequence[str], log_odds: bool = False
+) -> list[tuple[str, ...]]:
+    """Put the cells between thresholds into words: for each direction, the range of every group.
+
+    If the first direction holds ``log_odds``, its probabilities are stated.
+    """
+    at = np.where(log_odds & (thresholds.directions == 0)[:, None], expit(thresholds.at), thresholds.at)
+    shape = (len(directions), len(groups))
+    nodes = {0: (np.full(shape, -np.inf), np.full(shape, np.inf))}
     for j, (parent, direction) in enumerate(
         zip(thresholds.parents.tolist(), thresholds.directions.tolist(), strict=True)
     ):
-        below, above = nodes.pop(parent), None
-        above = below.copy()
-        below = below.copy()
-        below[1, direction] = np.minimum(below[1, direction], thresholds.at[j])
-        above[0, direction] = np.maximum(above[0, direction], thresholds.at[j])
-        nodes[2 * j + 1], nodes[2 * j + 2] = below, above
+        low, high = nodes.pop(parent)
+        middle, above = high.copy(), low.copy()
+        middle[direction] = np.minimum(high[direction], at[j])
+        above[direction] = np.maximum(low[direction], at[j])
+        nodes[2 * j + 1], nodes[2 * j + 2] = (low, middle), (above, high)
     rules: list[tuple[str, ...]] = [()] * thresholds.n_cells
     for j, pair in enumerate(thresholds.children.tolist()):
         for side, child in enumerate(pair):
@@ -416,7 +397,7 @@ def threshold_rules(thresholds: Thresholds, directions: Sequence[str], groups: S
 def _ranges(low: NDArray[np.float64], high: NDArray[np.float64], groups: Sequence[str]) -> str:
     texts = []
     for a, b, group in zip(low.tolist(), high.tolist(), groups, strict=True):
-        words = [f"> {a:.4g}"] if np.isfinite(a) else []
-        words += [f"≤ {b:.4g}"] if np.isfinite(b) else []
-        texts.append(f"{' and '.join(words)} ({group})")
+        ends = ([f"> {a:.4g}"] if np.isfinite(a) else []) + ([f"≤ {b:.4g}"] if np.isfinite(b) else [])
+        # Between equal thresholds lie records with this very value, some of them.
+        texts.append(f"{f'some = {a:.4g}' if a == b else ' and '.join(ends)} ({group})")
     return ", ".join(texts)

@@ -41,8 +41,6 @@ def load_fitted(path: str | os.PathLike[str]) -> RestrictedEncoder:
     """Read an encoder's file, and the fingerprint of its training records if the producer's folder has it.
 
     With a fingerprint, records that the encoder was fitted on can be recognised (``fingerprint_`` is not None).
-
-    - ``path``: the encoder's file. The fingerprint is ``private/fingerprint.npz`` next to it.
     """
     # Verifying a certificate alone needs no encoder, nor scikit-learn, which is slow to import.
     from certifare.encoders import Fingerprint, load_encoder
@@ -70,17 +68,7 @@ def read_records(
     on: str | None = None,
     **csv: Any,
 ) -> Table:
-    """Read a CSV, Parquet, Arrow or Feather file of records of a fitted encoder, as a reading says.
-
-    - ``path``: records of several files are read one after the other.
-    - ``labelled``: whether the metric looks at labels: only then are they read, and records without one left out.
-    - ``sensitive_file``, ``on``: a second file that holds sensitive columns, and the key by which they are joined
-      (:func:`certifare.tables.joins.join_groups`).
-    - ``**csv``: ``delimiter``, ``encoding``, ``header``, ``names`` of CSV files, and ``missing`` and ``decimal``
-      besides what the reading says, as in :func:`certifare.tables.files.read_file`.
-
-    Returns: its features are the encoder's, in order.
-    """
+    """Read a CSV, Parquet, Arrow or Feather file of records of a fitted encoder, as a reading says."""
     types = _feature_types(encoder)
     csv = csv_format(reading, csv)
     native, notes = read_files(path, types, **csv)
@@ -174,13 +162,7 @@ def open_records(
     others: Mapping[str, pa.DataType | None] | None = None,
     **reading: Any,
 ) -> Batches:
-    """Open a file of records of a fitted encoder, to be read batch by batch in constant memory.
-
-    - ``others``: further columns to read, as :func:`certifare.tables.files.open_batches` takes them. A feature is read
-      as the encoder wants it, whatever is said here.
-    - ``**reading``: ``delimiter``, ``encoding``, ``missing``, ``header``, ``names`` and ``decimal`` of CSV files, as in
-      :func:`certifare.tables.files.read_file`.
-    """
+    """Open a file of records of a fitted encoder, to be read batch by batch in constant memory."""
     types = {**(others or {}), **_feature_types(encoder)}
     batches = open_batches(path, types, **reading)
     check_columns(encoder, batches.names)

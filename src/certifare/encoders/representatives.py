@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.training import ColumnSchema
-from certifare.foundation.compiler import WORTH_COMPILING, kernel
 from certifare.growth import Bins, CategoricalBins, Codes
 from certifare.tables.frames import ColumnType, Field
 
@@ -148,16 +147,5 @@ def _medians(
 
 def _count(cells: NDArray[np.integer], codes: NDArray[Any], n_cells: int, n_codes: int) -> NDArray[np.int64]:
     """Count how often each code occurs in each cell."""
-    if len(cells) >= WORTH_COMPILING:
-        counts: NDArray[np.int64] = _count_many(cells, codes, n_cells, n_codes)
-        return counts
     places = cells.astype(np.int64) * n_codes + codes
     return np.bincount(places, minlength=n_cells * n_codes).reshape(n_cells, n_codes)
-
-
-@kernel
-def _count_many(cells: Any, codes: Any, n_cells: int, n_codes: int) -> Any:
-    counts = np.zeros((n_cells, n_codes), dtype=np.int64)
-    for i in range(len(cells)):
-        counts[cells[i], codes[i]] += 1
-    return counts

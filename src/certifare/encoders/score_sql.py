@@ -51,17 +51,7 @@ NO_SQL = (
 def write_scored(
     encoder: RestrictedEncoder, columns: Mapping[str, SqlColumn], dialect: str, groups: Sequence[Any]
 ) -> str:
-    """Write the query for one record whose single value is the cell: an expression like any other.
-
-    Parameters
-    ----------
-    encoder : BoostedEncoder or CalibratedEncoder
-    columns : mapping of str to SqlColumn
-        All columns of the encoder.
-    dialect : str
-    groups : sequence of expressions
-        The condition that a record is of each group, if the encoder reads groups.
-    """
+    """Write the query for one record whose single value is the cell: an expression like any other."""
     if dialect not in ENDS:
         raise EncoderError(
             f"Encoders over scores are written for {', '.join(ENDS)}, not for {dialect}. Fit a tree (certifare fit "

@@ -100,17 +100,7 @@ class SqlColumn:
 
 
 def sql_column(name: str, type_: str, dialect: str, wanted: str | None = None) -> SqlColumn:
-    """Say how a column is read.
-
-    Parameters
-    ----------
-    name : str
-    type_ : str
-        Its type, as the database writes it.
-    dialect : str
-    wanted : {"number", "boolean", "text"}, optional
-        The type that an encoder was fitted with; columns of another kind are refused.
-    """
+    """Say how a column is read."""
     column = exp.column(identifier(name, dialect))
     null = exp.Is(this=column, expression=exp.Null())
     known = _known_type(type_, dialect)
@@ -143,16 +133,7 @@ def sql_column(name: str, type_: str, dialect: str, wanted: str | None = None) -
 
 
 def check_names(names: Iterable[str], dialect: str, table: Iterable[str] | None = None) -> None:
-    """Refuse columns that a table lacks, or that the database does not tell from others.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Columns that a query reads.
-    dialect : str
-    table : iterable of str, optional
-        All columns of the table; the same unless given.
-    """
+    """Refuse columns that a table lacks, or that the database does not tell from others."""
     names = dict.fromkeys(names)
     known = dict.fromkeys(names if table is None else table)
     fold: Callable[[str], str] = str if dialect in CASE_MATTERS else str.casefold
@@ -201,15 +182,7 @@ def known_dialect(dialect: str) -> str:
 def feature_columns(
     encoder: "RestrictedEncoder", dialect: str, types: Mapping[str, str] | None = None
 ) -> dict[str, SqlColumn]:
-    """Say how the columns that the encoder looks at are read: all of them, or those that its tree splits.
-
-    Parameters
-    ----------
-    encoder : RestrictedEncoder
-    dialect : str
-    types : mapping of str to str, optional
-        Types of the table's columns; those that the encoder was fitted with unless given.
-    """
+    """Say how the columns that the encoder looks at are read: all of them, or those that its tree splits."""
     from certifare.encoders.tree import FairTreeEncoder
 
     used = set(range(len(encoder.columns_)))
@@ -233,20 +206,7 @@ def write_cell(
     depth: int = 0,
     groups: Sequence[Any] = (),
 ) -> str:
-    """Write the expression that gives the cell.
-
-    Parameters
-    ----------
-    encoder : RestrictedEncoder
-    columns : mapping of str to SqlColumn
-        From :func:`feature_columns`.
-    dialect : str
-    depth : int
-        How far lines are indented.
-    groups : sequence of expressions
-        For an encoder that reads groups: the condition that a record is of each, from :func:`group_conditions`. Records
-        of no group have no cell.
-    """
+    """Write the expression that gives the cell."""
     from certifare.encoders.tree import FairTreeEncoder
 
     if not isinstance(encoder, FairTreeEncoder):
@@ -305,17 +265,7 @@ def group_conditions(
     dialect: str,
     types: Mapping[str, str] | None = None,
 ) -> list[Any]:
-    """Write the condition under which a record is of each of the encoder's groups.
-
-    Parameters
-    ----------
-    encoder : RestrictedEncoder
-    roles : sequence of str or Comparison
-        The sensitive columns.
-    dialect : str
-    types : mapping of str to str, optional
-        Types of the table's columns; those of the groups unless given.
-    """
+    """Write the condition under which a record is of each of the encoder's groups."""
     conditions = []
     values = group_values(encoder)
     if len(roles) != len(values[0]):

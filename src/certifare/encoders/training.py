@@ -167,13 +167,7 @@ def in_memory(training: Training) -> MemoryTraining:
 def read_training(
     X: Any, y: Any, sensitive_features: Any, settings: dict[str, Any], *, seed: int, n_threads: int
 ) -> MemoryTraining:
-    """Read and check training records.
-
-    - ``X``, ``y``, ``sensitive_features``: as given to ``fit``; ``y`` and ``sensitive_features`` may be None.
-    - ``settings``: the encoder's ``sensitive``, ``categorical_features``, ``allow_sensitive_feature`` and ``max_bins``.
-      Kept in the result.
-    - ``seed``, ``n_threads``: seed of the sample that bins are found on, and threads to use.
-    """
+    """Read and check training records."""
     frame = Frame(X)
     if len(frame) == 0:
         raise TableError(

@@ -19,13 +19,6 @@ def repeated_rows(weights: Any, n_records: int, seed: int) -> NDArray[np.int64] 
 
     Small whole weights are numbers of records. Others are scaled to a mean of 1, and rounded up or down at random so
     that sums over any stretch of records are right to within one (systematic sampling).
-
-    - ``weights``: one for each record, finite and not negative.
-
-    Examples
-    --------
-    >>> repeated_rows([1, 0, 3], 3, seed=0).tolist()
-    [0, 2, 2, 2]
     """
     given = np.asarray(weights, dtype=np.float64)
     if given.ndim != 1:
@@ -52,11 +45,6 @@ def representative_rows(weights: NDArray[np.float64], rng: np.random.Generator) 
     """Return rows that represent the weighted population, resampled to the effective sample size (Kish), in order.
 
     They are for estimates only: they are not independent draws, which a certificate needs.
-
-    Examples
-    --------
-    >>> representative_rows(np.array([1.0, 1.0, 2.0, 0.0]), np.random.default_rng(0)).tolist()
-    [0, 2, 2]
     """
     if not weights.any():
         return np.zeros(0, dtype=np.int64)

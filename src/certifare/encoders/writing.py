@@ -31,7 +31,6 @@ from certifare.encoders.format import (
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.scores import Scores
 from certifare.encoders.space import Space
-from certifare.encoders.training import ColumnSchema
 from certifare.foundation.version import __version__
 from certifare.growth import Bins, CategoricalBins, ContinuousBins, Split
 
@@ -47,12 +46,8 @@ if TYPE_CHECKING:
 def tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument:
     """Return the document of a tree encoder."""
     splits = encoder.growth_.splits[: encoder.n_cells_ - 1]
-    columns = [
-        _column_document(schema, _used(bins, [s for s in splits if s.column == i]))
-        for i, (schema, bins) in enumerate(zip(encoder.columns_, encoder.bins_, strict=True))
-    ]
     return TreeDocument(
-        **_common(encoder, columns, 1),
+        **_common(encoder, _columns(encoder, encoder.bins_, splits), 1),
         splits=[_rule(split, encoder.bins_[split.column]) for split in splits],
         nodes=_nodes(encoder, statistics),
     )
@@ -64,14 +59,7 @@ def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocu
     score_map.scores.check_publishable()
     leaves = encoder.growth_.leaves(encoder.n_cells_)
     return BoostedDocument(
-        **_common(
-            encoder,
-            [
-                _column_document(schema, bins if isinstance(bins, CategoricalBins) else _used(bins, []))
-                for schema, bins in zip(encoder.columns_, score_map.scores.features.bins, strict=True)
-            ],
-            VERSION,
-        ),
+        **_common(encoder, _columns(encoder, score_map.scores.features.bins), VERSION),
         **_models(score_map.scores),
         axes=[
             AxisDocument(
@@ -97,20 +85,11 @@ def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> Calib
     directions, thresholds = encoder.directions_, encoder.thresholds_
     if directions.scores is not None:
         directions.scores.check_publishable()
+    # Coordinates are looked up by the codes of all bins.
+    used = _columns if directions.coordinates is None else _all_columns
+    columns = used(encoder, directions.bins)
     return CalibratedDocument(
-        **_common(
-            encoder,
-            [
-                _column_document(
-                    schema,
-                    bins
-                    if isinstance(bins, CategoricalBins) or directions.coordinates is not None
-                    else _used(bins, []),
-                )
-                for schema, bins in zip(encoder.columns_, directions.bins, strict=True)
-            ],
-            VERSION,
-        ),
+        **_common(encoder, columns, VERSION),
         **({"means": {}, "models": []} if directions.scores is None else _models(directions.scores)),
         directions=[
             DirectionDocument(
@@ -141,12 +120,8 @@ def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> Calib
 
 def kmeans_document(encoder: "KMeansEncoder", statistics: bool) -> KMeansDocument:
     """Return the document of a k-means encoder."""
-    columns = [
-        _column_document(schema, bins if isinstance(bins, CategoricalBins) else _used(bins, []))
-        for schema, bins in zip(encoder.columns_, encoder._space.bins, strict=True)
-    ]
     return KMeansDocument(
-        **_common(encoder, columns, 1),
+        **_common(encoder, _columns(encoder, encoder._space.bins), 1),
         space=_centres_document(encoder._space, encoder.centres_),
         cells=_places(encoder._representatives, encoder._statistics if statistics else None),
     )
@@ -184,18 +159,24 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _column_document(schema: ColumnSchema, bins: Bins) -> ColumnDocument:
-    if isinstance(bins, CategoricalBins):
-        return ColumnDocument(schema.name, schema.type, schema.missing, categories=list(bins.categories))
-    return ColumnDocument(schema.name, schema.type, schema.missing, edges=bins.edges.tolist())
+def _all_columns(encoder: "RestrictedEncoder", bins: Sequence[Bins]) -> list[ColumnDocument]:
+    return [
+        ColumnDocument(schema.name, schema.type, schema.missing, categories=list(own.categories))
+        if isinstance(own, CategoricalBins)
+        else ColumnDocument(schema.name, schema.type, schema.missing, edges=own.edges.tolist())
+        for schema, own in zip(encoder.columns_, bins, strict=True)
+    ]
 
 
-def _used(bins: Bins, splits: Sequence[Split]) -> Bins:
+def _columns(encoder: "RestrictedEncoder", bins: Sequence[Bins], splits: Sequence[Split] = ()) -> list[ColumnDocument]:
     """Leave out the edges that no split uses: they would only reveal training data."""
-    if isinstance(bins, CategoricalBins):
-        return bins
-    thresholds = {split.threshold for split in splits if split.threshold is not None}
-    return ContinuousBins(bins.name, bins.edges[sorted(t for t in thresholds if t < len(bins.edges))])
+    used: list[Bins] = []
+    for i, own in enumerate(bins):
+        if not isinstance(own, CategoricalBins):
+            thresholds = {split.threshold for split in splits if split.column == i and split.threshold is not None}
+            own = ContinuousBins(own.name, own.edges[sorted(t for t in thresholds if t < len(own.edges))])
+        used.append(own)
+    return _all_columns(encoder, used)
 
 
 def _side(left: Any) -> Literal["left", "right"]:

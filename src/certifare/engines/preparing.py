@@ -211,9 +211,7 @@ def prepare_over(
 ) -> EngineTraining:
     """Prepare training records over the pieces that an engine holds, like ``encoder.prepare``.
 
-    - ``reading``: which columns are features, labels and groups.
-    - ``missing``: what to do with records without a label or a group.
-    - ``progress``: called with the name of a step and the share of it that is done.
+    ``missing`` says what to do with records without a label or a group.
     """
     check_retain(encoder.retain)
     salt = secrets.token_bytes(16)

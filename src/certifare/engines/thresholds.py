@@ -198,11 +198,7 @@ def find_thresholds(
 ) -> Thresholds:
     """Find the thresholds that certification records set by the plan of an encoder.
 
-    - ``work``: without lines.
-    - ``count``: counts all records.
-    - ``values``: of a sample, which suggests where to look.
-    - ``groups``: of the sample.
-    - returns: the same as :meth:`GapPlan.calibrate` finds in memory.
+    They are those that :meth:`GapPlan.calibrate` finds in memory. Values and groups of a sample say where to look.
     """
     encoder, plan = work.encoder, work.encoder.plan_
     first, ranks = plan.chains
@@ -313,8 +309,8 @@ def closer(edges: Keys, intervals: NDArray[np.int64]) -> Keys:
 def numbers_between(low: float, high: float, n: int) -> NDArray[np.float64]:
     """Return about n numbers between two, evenly among all that a double can hold.
 
-    >>> numbers_between(1.0, 4.0, 3).tolist()
-    [1.5, 2.0, 3.0]
+    >>> numbers_between(-1.0, 1.0, 3).tolist()
+    [-1.9090068380061077e-154, 0.0, 1.9090068380061077e-154]
     """
     first, last = (_position(number) for number in (low, high))
     positions = sorted({first + (last - first) * i // (n + 1) for i in range(1, n + 1)} - {first, last})

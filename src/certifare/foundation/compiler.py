@@ -12,9 +12,6 @@ from numba.core import event
 
 from certifare.foundation.progress import notice
 
-WORTH_COMPILING = 1 << 16
-"""With fewer records NumPy is done before a kernel is compiled."""
-
 COMPILING = "compiling what is not kept on disk yet: up to ten seconds after an installation"
 
 

@@ -90,7 +90,9 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             check_file(target)
             os.replace(temporary, target)
     finally:
-        temporary.unlink(missing_ok=True)
+        # On a read-only file system this fails even if there is nothing to remove.
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 @contextlib.contextmanager
@@ -234,7 +236,7 @@ def writable(path: Path) -> Iterator[None]:
             errno.ENOSPC: "the disk is full",
             errno.ENOENT: "its folder does not exist",
         }.get(error.errno or 0, error.strerror or str(error))
-        raise FileError(f"{str(path)!r} cannot be written: {reason}.") from error
+        raise FileError(f"{str(path)!r} cannot be written: {reason}. Name another place.") from error
 
 
 def _umask() -> int:

@@ -22,7 +22,7 @@ from certifare.certificates.calibrated import calibrated_bound, check_metric, fo
 from certifare.certificates.claims import Claim, estimate_of
 from certifare.certificates.issuing import issue
 from certifare.certification.ledger import statement_of
-from certifare.encoders.calibrated_cells import CalibratedEncoder, tied_note
+from certifare.encoders.calibrated_cells import NOTHING_LEARNT, CalibratedEncoder, tied_note
 from certifare.encoders.information import Spreads
 from certifare.encoders.plans import PlanPath
 from certifare.encoders.training import MemoryTraining
@@ -106,6 +106,27 @@ class Calibration(Job):
     def features(self, table: Table) -> pa.Table:
         """Return what the encoder reads of a table: the features, and the column that breaks ties."""
         return table.select([*table.features.column_names, *([self.tie_column] if self.tie_column else [])])
+
+    def _set_thresholds(
+        self, encoder: CalibratedEncoder, training: MemoryTraining, path: PlanPath, k: int, claim: Claim
+    ) -> tuple[CalibratedEncoder, Certificate]:
+        """Let the certification records set the thresholds of a plan, and certify the encoder."""
+        table = self.certify_sample.table
+        encoder.fit_plan(training, path.plans[k], path.cells(k))
+        if self.elsewhere is None:
+            frame = Frame(self.features(table))
+            groups = encoder.read_group_codes(frame, table.sensitive)
+            assert groups is not None  # noqa: S101  (the encoder reads groups)
+            counts = encoder.set_thresholds(encoder.read_fields(frame), groups, *table.labels[: claim.labelled])
+            counts = counts.with_exclusions(self._exclusions())
+        else:
+            counts, self._repeats = self.elsewhere.calibrate(encoder, table, claim, self._progress)
+            self.notes += [note for note in self._repeats if note not in self.notes]
+        self.notes += tied_note(encoder)
+        provenance = self._provenance(READS_GROUP)
+        if not training.labels:
+            provenance = replace(provenance, looked_up=NOTHING_LEARNT)
+        return encoder, issue(Evidence(counts), replace(claim, method="calibrated"), provenance)
 
     def _what_helps(self) -> str:
         """Say what may be done about groups that are too small; they cannot be pooled, since cells read the group."""
@@ -299,22 +320,10 @@ class CalibratedSearch(Calibration):
     def _calibrate(self, number: int, claim: Claim) -> tuple[CalibratedEncoder, Certificate]:
         first, training = self._fitted
         i, k = self._numbered[number]
-        path, table = self._plan_paths[i], self.certify_sample.table
-        encoder = CalibratedEncoder(**first.get_params(deep=False))
-        encoder.fit_plan(training, path.plans[k], path.cells(k))
-        if self.elsewhere is None:
-            frame = Frame(self.features(table))
-            groups = encoder.read_group_codes(frame, table.sensitive)
-            assert groups is not None  # noqa: S101  (the encoder reads groups)
-            counts = encoder.set_thresholds(encoder.read_fields(frame), groups, *table.labels[: claim.labelled])
-            counts = counts.with_exclusions(self._exclusions())
-        else:
-            counts, self._repeats = self.elsewhere.calibrate(encoder, table, claim, self._progress)
-            self.notes += [note for note in self._repeats if note not in self.notes]
         if APPROXIMATE not in self.notes:
             self.notes.append(APPROXIMATE)
-        self.notes += tied_note(encoder)
-        return encoder, issue(Evidence(counts), replace(claim, method="calibrated"), self._provenance(READS_GROUP))
+        encoder = CalibratedEncoder(**first.get_params(deep=False))
+        return self._set_thresholds(encoder, training, self._plan_paths[i], k, claim)
 
     def certify_cells(self, encoder: Any, candidate: Candidate) -> NDArray[np.int64]:
         """Cells of the certification records."""

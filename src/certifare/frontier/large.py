@@ -128,8 +128,7 @@ class Elsewhere:
     ) -> tuple[CellCounts, tuple[str, ...]]:
         """Let the certification records set the thresholds of an encoder; return their counts, and what to note.
 
-        - ``encoder``: with a plan for the numbers of these records.
-        - ``table``: certification records of the sample; they suggest where thresholds lie.
+        The encoder has a plan for their numbers. Those in ``table``, the sample, suggest where thresholds lie.
         """
         share = shown(progress, "setting thresholds")
         tie_key = encoder.key_ties(self.digest)
@@ -193,13 +192,12 @@ def open_large(
     sample_records: int | None = None,
     besides: Sequence[str | None] = (),
 ) -> tuple[Table, Elsewhere]:
-    """Survey a table, and draw a sample of it.
+    """Survey a table, and draw a sample of it; return the sample, and the certification records where they are.
 
     - ``roles``: keywords of :class:`~certifare.tables.roles.Roles`.
     - ``parts``: shares of the sample; every record beyond it is a certification record.
     - ``sample_records``: about how many records to read into memory; by default a million.
     - ``besides``: columns that are read although they have no role.
-    - returns: the sample. The certification records.
     """
     found = _checked_roles(dict(roles))
     worker = open_elsewhere(table)

@@ -245,7 +245,7 @@ def _guess(columns: pa.Table, named: Mapping[str, tuple[str, ...]], roles: Seque
     values = {
         name: len(column.unique().drop_null())
         for name, column in zip(columns.column_names, columns.columns, strict=True)
-        if name not in taken
+        if name not in taken and not pa.types.is_nested(column.type)  # a list is no label, and no group
     }
     found: dict[str, tuple[str, ...]] = {}
     for role, words, most in (("sensitive", SENSITIVE_WORDS, FEW_GROUPS), ("label", LABEL_WORDS, FEW_LABELS)):

@@ -7,20 +7,16 @@ and T* follows from the number of records of each group.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from certifare.certificates import Certificate
-from certifare.certificates.assumptions import READS_GROUP
-from certifare.certificates.bounding import Evidence
 from certifare.certificates.claims import Claim
-from certifare.certificates.issuing import issue
 from certifare.certificates.planning import PlanRow, plan_table
 from certifare.certification.ledger import open_ledger, statement_of
-from certifare.encoders.calibrated_cells import NOTHING_LEARNT, CalibratedEncoder, tied_note
+from certifare.encoders.calibrated_cells import CalibratedEncoder
 from certifare.encoders.training import in_memory
 from certifare.frontier.calibrating import Calibration
-from certifare.tables.frames import Frame
 from certifare.tables.reading import Reading
 from certifare.tables.splitting import CERTIFY
 from certifare.tables.table import Table
@@ -30,21 +26,11 @@ from certifare.tables.table import Table
 class Scored:
     """What came of a score.
 
-    Attributes
-    ----------
-    encoder : CalibratedEncoder or None
-    certificate : Certificate or None
-        Both None if no cells have T* within the target.
-    target : float
-    sizes : dict of str to int
-        The records of each group that set thresholds.
-    plans : tuple of PlanRow
-        T* by number of cells, if there is no certificate.
-    notes : tuple of str
-    digest : str
-        Of the records.
-    reading : Reading
-        How they were read.
+    - ``encoder``, ``certificate``: both None if no cells have T* within the target.
+    - ``sizes``: the records of each group that set thresholds.
+    - ``plans``: T* by number of cells, if there is no certificate.
+    - ``digest``: of the records.
+    - ``reading``: how they were read.
     """
 
     encoder: CalibratedEncoder | None
@@ -72,19 +58,7 @@ class Scored:
 def calibrate_score(
     table: Table, score: str, target: float, *, shares: Sequence[float] | None, max_cells: int, **keywords: Any
 ) -> Scored:
-    """Set thresholds of each group on a column that is a score, so that T* is within a target.
-
-    Parameters
-    ----------
-    table : Table
-        With groups and without labels.
-    score : str
-    target : float
-    shares, max_cells
-        As in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`.
-    **keywords
-        Of the claim and the job, as in :func:`certifare.bundle.produce`.
-    """
+    """Set thresholds of each group on a column that is a score, so that T* is within a target."""
     names = [field.name for field in fields(Claim)]
     claim = Claim(**{name: keywords.pop(name) for name in names if name in keywords})
     ledger = open_ledger(keywords.pop("ledger", True))
@@ -103,20 +77,11 @@ def calibrate_score(
 class ScoreCalibration(Calibration):
     """A job whose records all set thresholds on an existing score.
 
-    Parameters
-    ----------
-    table : Table
-        With groups and without labels.
-    score : str
-        The column that is the score.
-    claim : Claim, optional
-    shares : sequence of float, optional
-        The share of every group in each cell, from the lowest scores up; equal shares unless given.
-    max_cells : int
-    tie_column : str, optional
-        As in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`.
-    **options
-        Of :class:`~certifare.frontier.job.JobOptions`.
+    - ``table``: with groups and without labels.
+    - ``score``: the column that is the score.
+    - ``shares``: the share of every group in each cell, from the lowest scores up; equal shares unless given.
+    - ``tie_column``: as in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`.
+    - ``**options``: of :class:`~certifare.frontier.job.JobOptions`.
     """
 
     candidates = ()
@@ -153,17 +118,6 @@ class ScoreCalibration(Calibration):
         if chosen is None:
             return None
         self._use([0], None)
-        path, k = chosen
-        encoder.fit_plan(training, path.plans[k], path.cells(k))
-        frame = Frame(self.features(table))
-        groups = encoder.read_group_codes(frame, table.sensitive)
-        assert groups is not None  # noqa: S101  (the encoder reads groups)
-        counts = encoder.set_thresholds(encoder.read_fields(frame), groups).with_exclusions(self._exclusions())
-        self.notes += tied_note(encoder)
-        certificate = issue(
-            Evidence(counts),
-            replace(self.claim, method="calibrated"),
-            replace(self._provenance(READS_GROUP), looked_up=NOTHING_LEARNT),
-        )
+        encoder, certificate = self._set_thresholds(encoder, training, *chosen, self.claim)
         self._count_look([statement_of(encoder.digest(), certificate)])
         return encoder, certificate.at_look(self.look)

@@ -101,12 +101,7 @@ class Glimpse:
 class Search(Job):
     """Encoders tried on a table, none of which reads the group.
 
-    - ``table``: with a label and groups.
-    - ``claim``: of the certificates. The attribute of this name has the confidence of one look, and the positive
-      label.
-    - ``parts``: shares of train, select and certify.
-    - ``elsewhere``: the certification records, if they are not in memory.
-    - ``**options``: of :class:`~certifare.frontier.job.JobOptions`.
+    Arguments are those of :class:`~certifare.frontier.job.Job`, with the fields of its options as keywords.
     """
 
     def __init__(
@@ -265,9 +260,8 @@ class Search(Job):
     ) -> tuple[FixedSequence, tuple[Any, Certificate] | None]:
         """Test candidates against a target on the certify part, in their order and each at full ε, until one fails.
 
-        Certification records are used once, as by :meth:`certify`.
-
-        Returns: What was tested. The last that passed; None where the first one failed.
+        Return what was tested, and the last that passed; None if the first one failed. Certification records are used
+        once, as by :meth:`certify`.
         """
         self._use(numbers, progress)
         tested: list[tuple[Any, CellCounts]] = []

@@ -252,7 +252,6 @@ class Performance:
         - ``forecasts``: for each label, the predicted shares for a cell or for a record.
         - ``bases``: shares of each label's values among training records.
         - ``counts``: number of records of each row with each value.
-        - ``confidence``: confidence of each interval.
         - ``candidates``: number of encoders among which the choice was made on these records: each has a share of ε.
         - ``by_cell``: whether the rows are all possible predictions, as for cells. If not, a record may have any
           prediction.

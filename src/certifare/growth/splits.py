@@ -161,14 +161,7 @@ class SplitSearch:
 def tabulate(
     terms: Terms, histogram: Histogram, categorical: Sequence[int], shrinkage: float = SHRINKAGE
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Compute the sums and keys of each code that the search needs.
-
-    - ``categorical``: the columns whose codes are ordered.
-    - returns ``sums`` (sums, codes): ``terms.weights @ histogram.counts``; of coordinates, their sums.
-    - returns ``totals`` (sums,): the same for the whole node.
-    - returns ``shares`` (2, codes): the paper's p_y and p_s of codes that are ordered.
-    - returns ``positions`` (2, codes): by label and by group: the keys that the directions combine, for the same codes.
-    """
+    """Compute the sums and keys of each code that the search needs."""
     n_codes = histogram.counts.shape[1]
     sums, totals = np.empty((len(terms.weights), n_codes)), np.empty(len(terms.weights))
     shares, beyond = np.zeros((2, n_codes)), np.zeros((terms.n_label_axes + terms.n_group_axes, n_codes))

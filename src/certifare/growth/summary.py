@@ -45,17 +45,7 @@ class Summary:
 def summarize(
     columns: Sequence[Column], names: Sequence[str], categorical: Sequence[bool], n_threads: int = 1
 ) -> Summary:
-    """Summarise columns that :func:`~certifare.growth.columns.check_arrays` has checked.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from certifare.growth.summary import merge_summaries, summarize
-    >>> blocks = [np.array([3.0, 1.0, 3.0]), np.array([np.nan, 2.0])]
-    >>> values, counts = merge_summaries([summarize([block], ["age"], [False]) for block in blocks]).tallies[0]
-    >>> values.tolist(), counts.tolist()
-    ([1.0, 2.0, 3.0], [1, 1, 2])
-    """
+    """Summarise columns that :func:`~certifare.growth.columns.check_arrays` has checked."""
     n_rows = len(columns[0]) if columns else 0
     small = _tally({i: c for i, c in enumerate(columns) if not isinstance(c, Dictionary)}, n_rows, n_threads)
     tallies: list[ValueCounts | None] = []

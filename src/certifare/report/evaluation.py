@@ -29,22 +29,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluate an encoder on other records; return plain data.
 
-    Parameters
-    ----------
-    encoder : RestrictedEncoder
-    table : Table
-        With labels and groups.
-    cells : ndarray, optional
-        Cells of all records, if already known.
-    calibrated : bool
-        Whether to compare scores with the frequencies of labels in each cell.
-
-    Returns
-    -------
-    dict
-        ``retained`` (variance of each column that the cells explain, largest first), ``importances``
-        (:class:`certifare.encoders.importances.Importances`) and ``calibration``
-        (:func:`certifare.encoders.cellscores.calibration`), None if there is none.
+    - ``cells``: of all records, if already known.
+    - ``calibrated``: whether to compare scores with the frequencies of labels in each cell.
     """
     most = min(max(SHUFFLED // len(encoder.columns_), FEWEST), MOST, len(table))
     some = table.take(np.linspace(0, len(table) - 1, most).astype(np.int64))

@@ -19,19 +19,8 @@ MANY_LEFT_OUT = 0.05
 def example_rules(cells: Mapping[str, Any], encoder: Mapping[str, Any] | None, positive: str | None) -> dict[str, Any]:
     """Return the selection rate of each group under example rules, among the certification records.
 
-    Parameters
-    ----------
-    cells : mapping
-        As in the report: rows of cells with each group's share.
-    encoder : mapping or None
-        Its cells have the shares of labels among training records, unless it was saved without statistics.
-    positive : str or None
-        The label to select; by default the rarer of two, or the rarest.
-
-    Returns
-    -------
-    dict
-        ``rules``: their words and the number of cells that they select; ``groups``: names with the rate of each rule.
+    - ``encoder``: its cells have the shares of labels among training records, unless it was saved without statistics.
+    - ``positive``: the label to select; by default the rarer of two, or the rarest.
     """
     pair = cells["pair"]
     rules = [

@@ -49,14 +49,8 @@ def render_html(data: Mapping[str, Any]) -> str:
 def render_parts(data: Mapping[str, Any], sections: Sequence[str], part: str) -> str:
     """Render some sections of a report as a page of its own, for figures that come from another part of the records.
 
-    Parameters
-    ----------
-    data : mapping
-        The result of :func:`certifare.report.report_data`.
-    sections : sequence of str
-        Names of templates: ``encoder``, ``drives``, ``retained``, ``calibration``.
-    part : str
-        What the records are called: ``select``.
+    - ``sections``: names of templates: ``encoder``, ``drives``, ``retained``, ``calibration``.
+    - ``part``: what the records are called: ``select``.
     """
     named = {"sections": [f"{name}.html" for name in sections], "part": part}
     return undirected(environment().get_template("parts.html").render(_context(data), **named))

@@ -42,14 +42,8 @@ STRANGER = (
 class Guard:
     """Middleware that checks host, origin and token of every request, and sets the headers of every answer.
 
-    Parameters
-    ----------
-    app : ASGI application
-    token : str
-        What the first address carries, and later requests as a cookie.
-    port : int
-        Only requests to this port of this machine, by these names of it, are answered: a foreign name that leads here
-        (DNS rebinding) is refused.
+    Only requests to this port of this machine, by these names of it, are answered: a foreign name that leads here (DNS
+    rebinding) is refused. The first address carries the token, later requests a cookie.
     """
 
     def __init__(self, app: App, *, token: str, port: int) -> None:
@@ -80,9 +74,8 @@ class Guard:
         if host not in self._hosts:
             return PlainTextResponse("The studio answers on this machine only, by the address that it printed.", 421)
         safe = scope["method"] in ("GET", "HEAD")
-        if origin != f"http://{host}" and not (origin is None and safe):
-            return PlainTextResponse("Requests of other pages are refused.", 403)
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        own = origin == f"http://{host}" or (origin is None and safe)
+        if not own or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return PlainTextResponse("Requests of other pages are refused.", 403)
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if safe and scope["path"] == "/" and self._is_token(given):

@@ -108,13 +108,13 @@ class Issued:
         seen = None if counted.checksum is None else hashlib.sha256(counted.checksum.encode()).hexdigest()
         history.add(period, counted.counts, digest=seen).save(kept)
 
-    def history(self) -> str | None:
-        """Return the history as a page; None if there is none yet."""
+    def history(self) -> str:
+        """Return the history as a page."""
         from certifare.certification.monitoring import History
         from certifare.report import course_data, render_course
 
         if not self._beside("history.json").exists():
-            return None
+            raise FileError("There is no history yet: add the records of a period.")
         history = History.load(self._beside("history.json"))
         return render_course(course_data(history, history.findings()))
 

@@ -24,7 +24,7 @@ from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import certify_counts
 from certifare.certificates.planning import plan_table
 from certifare.errors import ArgumentError, CertifareError, FileError, LooksError
-from certifare.foundation.storage import atomic_file, open_regular
+from certifare.foundation.storage import atomic_file
 from certifare.frontier import Grid
 from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.readiness import Readiness, check_table
@@ -48,10 +48,6 @@ PREVIEWED = 8
 MOST_POINTS = 1500
 #: Stages of a job in which no certification record has been looked at: it can be cancelled, as if it had not begun.
 BEFORE_THE_LOOK = ("preparing", "growing", "fitting scores", "planning")
-#: What is kept of a project, before it has a table (``again``: the confidence of all looks together if the
-#: certification records are looked at once more), and the most bytes of it that are read.
-KEPT: dict[str, Any] = {"source": None, "name": None, "roles": None, "again": None, "choice": {}, "issued": []}
-MOST_KEPT = 1 << 24
 #: Sections of a report that are about the encoder, not about a certificate.
 SECTIONS = ("encoder", "drives", "retained", "calibration")
 BUSY = "Something is running in this project: wait for it, or cancel it."
@@ -66,25 +62,15 @@ class Cancelled(Exception):  # noqa: N818  (not an error: the user asked for it)
 
 
 class Project:
-    """The state of one window.
-
-    Attributes
-    ----------
-    id : str
-    folder : Path
-        Its files are below it.
-    events : list of dict
-        What happened, in order; the page is told, and after a reload told again.
-    running : str or None
-        The work that is going on: ``explore`` or ``issue``.
-    """
+    """The state of one window, whose files are below its folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.id = folder.name
-        self.events: list[dict[str, Any]] = []
-        self.running: str | None = None
-        self._kept: dict[str, Any] = {**KEPT, "choice": {}, "issued": []}
+        self.events: list[dict[str, Any]] = []  # what happened, in order: after a reload the page is told again
+        self.running: str | None = None  # the work that is going on: ``explore`` or ``issue``
+        # again: the confidence of all looks together if the certification records are looked at once more
+        self._kept: dict[str, Any] = dict.fromkeys(("source", "name", "roles", "again")) | {"choice": {}, "issued": []}
         self._native: pa.Table | None = None
         self._notes: tuple[str, ...] = ()
         self._found: Readiness | None = None
@@ -98,7 +84,7 @@ class Project:
         """Open a project of an earlier run of the server."""
         project = cls(folder)
         try:
-            project._kept |= read_kept(folder)
+            project._kept |= json.loads((folder / "project.json").read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise FileError(f"The project {folder.name} cannot be opened again: {error}.") from error
         return project
@@ -375,15 +361,6 @@ class Project:
         self.folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(self.folder / "project.json") as path:
             path.write_text(json.dumps(self._kept), "utf-8")
-
-
-def read_kept(folder: Path) -> dict[str, Any]:
-    """Read what a project's folder keeps of it. Raises OSError or ValueError if it is not the file of a project."""
-    with open_regular(folder / "project.json", replaceable=True) as file:
-        kept = json.loads(file.read(MOST_KEPT))
-    if not isinstance(kept, dict) or kept.keys() != KEPT.keys() or not isinstance(kept["issued"], list):
-        raise ValueError("it is not the file of a project")
-    return kept
 
 
 def _point(candidate: Candidate, number: int | None = None) -> dict[str, Any]:

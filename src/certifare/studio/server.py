@@ -27,7 +27,7 @@ from certifare.document.keys import new_key
 from certifare.errors import ArgumentError, CertifareError, FileError
 from certifare.report.html import style_sheet
 from certifare.studio.guard import REPORT_POLICY, Guard
-from certifare.studio.projects import Project, read_kept
+from certifare.studio.projects import Project
 
 #: The one address that the studio listens on: no other machine reaches it.
 HOST = "127.0.0.1"
@@ -46,17 +46,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Studio:
-    """All projects below one folder.
-
-    Parameters
-    ----------
-    folder : path
-        Projects, tables that were uploaded, certificates and the signing key are kept here.
-    file : path, optional
-        The table that new projects begin with.
-    most : int
-        Most bytes of an upload.
-    """
+    """All projects of a folder, with the signing key; new ones begin with the file. ``most``: bytes of an upload."""
 
     def __init__(self, folder: Path, file: Path | None = None, most: int = MOST_UPLOAD) -> None:
         self.folder, self.file, self.most = folder.resolve(), file, most
@@ -85,9 +75,9 @@ class Studio:
         earlier = []
         for path in found:
             try:
-                kept = read_kept(path.parent)
+                kept = json.loads(path.read_text("utf-8"))
                 earlier.append({"id": path.parent.name, "name": kept["name"], "issued": len(kept["issued"])})
-            except (OSError, ValueError):
+            except (OSError, ValueError, KeyError):
                 continue
         return {**project.state(), "earlier": earlier}
 
@@ -146,15 +136,9 @@ class Studio:
 # -- what the page asks for -----------------------------------------------------------------------------------------
 
 
-def _example(studio: Studio, project: Project, _: Asked) -> Asked:
+def _example(_: Studio, project: Project, __: Asked) -> None:
     with as_file(files("certifare.data") / "adult.parquet") as path:
         project.open(path, "adult.parquet")
-    return studio.state(project)
-
-
-def _roles(studio: Studio, project: Project, asked: Asked) -> Asked:
-    project.set_roles(asked)
-    return studio.state(project)
 
 
 def _issue(studio: Studio, project: Project, asked: Asked) -> Asked:
@@ -179,18 +163,11 @@ def _file(studio: Studio, project: Project, asked: Asked) -> Response:
     return FileResponse(issued.file(name), filename=name)
 
 
-def _history(_: Studio, project: Project, __: Asked) -> str:
-    page = project.last_issued().history()
-    if page is None:
-        raise HTTPException(404, "There is no history yet.")
-    return page
-
-
-#: Plain data is answered as JSON, text as a page in a frame.
+#: Plain data is answered as JSON, text as a page in a frame; after what returns nothing, the state is answered.
 WORK: tuple[tuple[str, str, Callable[[Studio, Project, Asked], Any]], ...] = (
     ("GET", "state", lambda studio, project, _: studio.state(project)),
     ("POST", "example", _example),
-    ("POST", "roles", _roles),
+    ("POST", "roles", lambda _, project, asked: project.set_roles(asked)),
     ("POST", "explore", lambda studio, project, _: studio.start(project, "explore", project.explore)),
     ("POST", "cancel", lambda _, project, __: project.cancel()),
     ("POST", "choice", lambda _, project, asked: project.choose(*_choice(asked))),
@@ -199,7 +176,7 @@ WORK: tuple[tuple[str, str, Callable[[Studio, Project, Asked], Any]], ...] = (
     ("POST", "issue", _issue),
     ("GET", "files/{name}", _file),
     ("GET", "check", lambda studio, project, _: project.last_issued().check(studio.key(public=True))),
-    ("GET", "history", _history),
+    ("GET", "history", lambda _, project, __: project.last_issued().history()),
 )
 
 
@@ -215,7 +192,7 @@ def _endpoint(work: Callable[[Studio, Project, Asked], Any]) -> Endpoint:
             return found
         if isinstance(found, str):
             return HTMLResponse(found, headers={"Content-Security-Policy": REPORT_POLICY})
-        return JSONResponse(found)
+        return JSONResponse(await run_in_threadpool(studio.state, project) if found is None else found)
 
     return endpoint
 
@@ -373,16 +350,7 @@ def make_app(studio: Studio, token: str, port: int) -> Starlette:
 
 
 def serve(studio: Studio, *, port: int = 0, show: Callable[[str], None]) -> None:
-    """Serve the studio until the process is interrupted.
-
-    Parameters
-    ----------
-    studio : Studio
-    port : int
-        0 takes a free one.
-    show : callable
-        Told the address to open, with its token, when the server listens.
-    """
+    """Serve the studio until the process is interrupted, on a port (0: a free one); show the address with its token."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -353,8 +353,8 @@ def read_file(
     Columns of a CSV file that only hold numbers (or ``true`` and ``false``) become numbers (booleans); others become
     text, without surrounding white space; values that mean missing become null.
 
-    - ``path``: CSV (also compressed with gzip or zstd), Parquet, Arrow or Feather.
-    - ``types``: types of columns of a CSV file, instead of the detected ones. **csv Of :class:`CsvDialect`.
+    - ``types``: types of columns of a CSV file, instead of the detected ones.
+    - ``**reading``: of :class:`CsvDialect`.
     """
     path = DataFile.of(path)
     kind = path.kind
@@ -377,7 +377,8 @@ def open_batches(path: FilePath, types: Mapping[str, pa.DataType | None] | None 
 
     - ``types``: columns to read, with their types in a CSV file; :data:`TEXT` is stripped of white space and of values
       that mean missing, None keeps text unchanged. By default all columns, unchanged. Columns that the file does not
-      have are ignored (see ``names``). **csv Of :class:`CsvDialect`.
+      have are ignored (see ``names``).
+    - ``**reading``: of :class:`CsvDialect`.
     """
     path = DataFile.of(path)
     kind = path.kind

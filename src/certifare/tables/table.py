@@ -560,9 +560,7 @@ def _groups(columns: Sequence[Levels]) -> Levels | None:
 def refuse_quantity(name: str, values: Sequence[str], role: str) -> None:
     """Raise if a label or sensitive columns have too many values: probably a quantity without a threshold.
 
-    - ``name``: name of the column.
-    - ``values``: names of its values; for several sensitive columns, names of their groups.
-    - ``role``: "label" or "sensitive column".
+    ``values`` are names of its values or, of several sensitive columns, of their groups.
     """
     if len(values) <= MOST_VALUES:
         return

@@ -171,16 +171,56 @@ def _noise(rows: int, generator: torch.Generator) -> Tensor:
     return torch.randn((rows, CODE_SIZE), generator=generator, device=generator.device)
 
 
-#: Makes what is trained beside the encoder, and the loss of x, y, s, the code's mean and deviation, and a sample of it.
-Build = Callable[[int, int, torch.Generator, torch.device, int], tuple[list[nn.Module], Callable[..., Tensor]]]
+#: Records with their group and label, their codes' mean, deviation and sample, and λ and β: the loss of each setting.
+_Loss = Callable[[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
 
 
-def _train(
-    build: Build,
-    x: Column,
-    y: Column,
-    s: Column,
-    settings: int,
+def train_cvib(x: Column, y: Column, s: Column, settings: Sequence[CVIBSetting], **how: Any) -> Codes:
+    """Train one CVIB encoder for each setting: loss = BCE(y) + λ·(R + C) + β·C.
+
+    ``hidden``, ``epochs`` (200), ``batch_size`` (128), ``seed``, ``device``, ``progress``, ``max_steps``, ``lengths``
+    and ``fuse`` are keywords.
+    """
+
+    def parts(stack: int, d: int, hidden: int, weights: torch.Generator) -> tuple[list[nn.Module], _Loss]:
+        decoder = StackedMLP(stack, (CODE_SIZE + 1, hidden, d), torch.relu, weights)
+        predictor = StackedMLP(stack, (CODE_SIZE, 50, 1), torch.relu, weights)
+
+        def loss(records: tuple[Tensor, ...], codes: tuple[Tensor, ...], prices: tuple[Tensor, ...]) -> Tensor:
+            (x, y, s), (mean, deviation, z), (lambda_, beta) = records, codes, prices
+            divergence = pairwise_divergence(mean, deviation)
+            rebuilt = reconstruction_loss(decoder(with_group(z, s)), each(x, len(settings)))
+            return label_loss(predictor(z), y) + lambda_ * (rebuilt + divergence) + beta * divergence
+
+        return [decoder, predictor], loss
+
+    return _train_codes((x, y, s), settings, parts, **how)
+
+
+def train_fcrl(x: Column, y: Column, s: Column, settings: Sequence[FCRLSetting], **how: Any) -> Codes:
+    """Train one FCRL encoder for each setting: loss = BCE(y | z, s) + β·KL(z ‖ prior) − λ·I(x; z | s).
+
+    Keywords as of :func:`train_cvib`.
+    """
+
+    def parts(stack: int, d: int, hidden: int, weights: torch.Generator) -> tuple[list[nn.Module], _Loss]:
+        predictor = StackedMLP(stack, (CODE_SIZE + 1, 50, 1), torch.relu, weights)
+        critic = ContrastiveCritic(stack, d, hidden, weights)
+
+        def loss(records: tuple[Tensor, ...], codes: tuple[Tensor, ...], prices: tuple[Tensor, ...]) -> Tensor:
+            (x, y, s), (mean, deviation, z), (lambda_, beta) = records, codes, prices
+            price = beta * divergence_from_prior(mean, deviation) - lambda_ * critic(x, z, s)
+            return label_loss(predictor(with_group(z, s)), y) + price
+
+        return [predictor, critic], loss
+
+    return _train_codes((x, y, s), settings, parts, **how)
+
+
+def _train_codes(
+    columns: tuple[Column, Column, Column],
+    settings: Sequence[CVIBSetting] | Sequence[FCRLSetting],
+    parts: Callable[[int, int, int, torch.Generator], tuple[list[nn.Module], _Loss]],
     *,
     hidden: int = 50,
     epochs: int = 200,
@@ -192,20 +232,24 @@ def _train(
     lengths: Lengths | None = None,
     fuse: bool = False,
 ) -> Codes:
+    """Train encoders together with the other networks of a method, by its loss."""
     place = pick_device(device)
-    pools = Pools([x, y, s], place)
-    splits, d = len(pools.sizes), pools.columns[0].shape[1]
+    pools = Pools(list(columns), place)
+    k, splits, d = len(settings), len(pools.sizes), pools.columns[0].shape[1]
     weights = seeded(seed)
-    posterior = Posterior(settings * splits, d, hidden, weights).to(place)
-    beside, loss_with = build(d, hidden, weights, place, splits)
-    modules = nn.ModuleList([posterior, *beside])
+    posterior = Posterior(k * splits, d, hidden, weights).to(place)
+    others, method_loss = parts(k * splits, d, hidden, weights)
+    modules = nn.ModuleList([posterior, *others]).to(place)
     optimizer = adam(modules.parameters(), place, lr=1e-3, weight_decay=1e-4)
+    prices = tuple(
+        per_setting([getattr(setting, name) for setting in settings], place, splits) for name in ("lambda_", "beta")
+    )
     noise = seeded(seed, place)
 
     def loss_of(bx: Tensor, by: Tensor, bs: Tensor, drawn: Tensor) -> Tensor:
         mean, deviation = posterior(bx)
-        z = mean + deviation * drawn
-        return loss_with(bx, each(by, settings), each(bs, settings), mean, deviation, z).sum()
+        records, codes = (bx, each(by, k), each(bs, k)), (mean, deviation, mean + deviation * drawn)
+        return method_loss(records, codes, prices).sum()
 
     loss = fused(loss_of, fuse)
 
@@ -220,53 +264,8 @@ def _train(
         seed=seed,
         device=place,
         generators=[noise],
-        on_epoch=at_lengths(lengths, lambda: Codes(posterior, settings, place, seed)),
+        on_epoch=at_lengths(lengths, lambda: Codes(posterior, k, place, seed)),
         progress=progress,
         max_steps=max_steps,
     )
-    return Codes(posterior, settings, place, seed)
-
-
-def train_cvib(x: Column, y: Column, s: Column, settings: Sequence[CVIBSetting], **course: Any) -> Codes:
-    """Train one CVIB encoder for each setting: loss = BCE(y) + λ·(R + C) + β·C.
-
-    ``course``: hidden, epochs, batch_size, seed, device, progress, max_steps, lengths, fuse.
-    """
-    k = len(settings)
-
-    def build(d: int, hidden: int, weights: torch.Generator, place: torch.device, splits: int) -> Any:
-        decoder = StackedMLP(k * splits, (CODE_SIZE + 1, hidden, d), torch.relu, weights).to(place)
-        predictor = StackedMLP(k * splits, (CODE_SIZE, 50, 1), torch.relu, weights).to(place)
-        lambda_ = per_setting([setting.lambda_ for setting in settings], place, splits)
-        beta = per_setting([setting.beta for setting in settings], place, splits)
-
-        def loss(bx: Tensor, by: Tensor, bs: Tensor, mean: Tensor, deviation: Tensor, z: Tensor) -> Tensor:
-            divergence = pairwise_divergence(mean, deviation)
-            rebuilt = reconstruction_loss(decoder(with_group(z, bs)), each(bx, k))
-            return label_loss(predictor(z), by) + lambda_ * (rebuilt + divergence) + beta * divergence
-
-        return [decoder, predictor], loss
-
-    return _train(build, x, y, s, k, **course)
-
-
-def train_fcrl(x: Column, y: Column, s: Column, settings: Sequence[FCRLSetting], **course: Any) -> Codes:
-    """Train one FCRL encoder for each setting: loss = BCE(y | z, s) + β·KL(z ‖ prior) − λ·I(x; z | s).
-
-    ``course``: hidden, epochs, batch_size, seed, device, progress, max_steps, lengths, fuse.
-    """
-    k = len(settings)
-
-    def build(d: int, hidden: int, weights: torch.Generator, place: torch.device, splits: int) -> Any:
-        predictor = StackedMLP(k * splits, (CODE_SIZE + 1, 50, 1), torch.relu, weights).to(place)
-        critic = ContrastiveCritic(k * splits, d, hidden, weights).to(place)
-        lambda_ = per_setting([setting.lambda_ for setting in settings], place, splits)
-        beta = per_setting([setting.beta for setting in settings], place, splits)
-
-        def loss(bx: Tensor, by: Tensor, bs: Tensor, mean: Tensor, deviation: Tensor, z: Tensor) -> Tensor:
-            label = label_loss(predictor(with_group(z, bs)), by)
-            return label + beta * divergence_from_prior(mean, deviation) - lambda_ * critic(bx, z, bs)
-
-        return [predictor, critic], loss
-
-    return _train(build, x, y, s, k, **course)
+    return Codes(posterior, k, place, seed)

@@ -104,8 +104,6 @@ class MemoryRecords:
     ) -> CountedRecords:
         """Find the cells of the records, sample independent ones, and count them.
 
-        - ``seed``: seed of random choices.
-        - ``salt``: salt of the checksum.
         - ``halves``: whether to split the records at random into two halves, for ``method="lemmas"``.
         - ``allow_training_records``: count records even if the encoder was fitted on them; the certificate is then
           marked invalid.

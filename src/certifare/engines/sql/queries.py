@@ -125,8 +125,7 @@ def counts_query(
 def multiplicities_query(dialect: str, table: Names, columns: Mapping[str, str]) -> str:
     """Return the query that counts how many different records occur once, twice and so on.
 
-    - ``columns``: the columns that are compared, and their types, as the database names them.
-    - returns: its rows are: number of occurrences, number of different records.
+    Its rows are: number of occurrences, number of different records. ``columns`` are those that are compared.
     """
     compared = _Compared.of(dialect, table, columns)
     return _counted_by(("times",), compared.kinds(()), ("COUNT(*)",), compared.quoted)
@@ -135,7 +134,7 @@ def multiplicities_query(dialect: str, table: Names, columns: Mapping[str, str])
 def grouping_query(dialect: str, table: Names, columns: Mapping[str, str], left_out: Iterable[int]) -> str:
     """Return the query that groups records by all columns except some, which are given by position.
 
-    Returns: Its rows are: size of a group (:data:`MOST_TIMES` for that and more), whether its records differ (0 or 1),
+    Its rows are: size of a group (:data:`MOST_TIMES` for that and more), whether its records differ (0 or 1),
     number of such groups, sums of squares of their sizes and of their numbers of different records.
     """
     compared = _Compared.of(dialect, table, columns)
@@ -188,10 +187,7 @@ def ask_repeats(
 
 
 def examination(dialect: str) -> tuple[str, tuple[Any, ...]]:
-    """Return a query that tests whether a database reads and compares values as certifare assumes.
-
-    Returns: The single row that it must return.
-    """
+    """Return a query that tests whether a database reads and compares values as certifare assumes, and its only row."""
 
     def truth(condition: Any) -> Any:
         return exp.Case().when(condition, exp.Literal.number(1)).else_(exp.Literal.number(0))

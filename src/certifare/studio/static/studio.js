@@ -41,6 +41,7 @@ function table(node, caption, headings, rows, numbers = true) {
 function problem(text) {
   $("problem").hidden = !text;
   $("problem").textContent = text || "";
+  if (text) $("problem").scrollIntoView({ block: "nearest" });
 }
 
 const STOPPED = "The studio does not answer: it was stopped. Start `certifare studio` again and open the address that it prints. Projects and certificates are kept in its folder.";
@@ -169,7 +170,9 @@ async function sendRoles() {
 function forget() { points = []; orders = {}; price = null; chosen = null; shownParts = null; $("frontier").hidden = true; }
 
 async function opening(work, busy) {
+  $("reading").textContent = "reading …";
   await attempt(async () => { const found = await work(); forget(); setState(found); }, busy);
+  $("reading").textContent = "";
 }
 
 // -- plan -----------------------------------------------------------------------------------------------------------
