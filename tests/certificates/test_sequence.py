@@ -319,3 +319,12 @@ def test_limits_of_steps_may_differ_by_a_billionth_and_no_more():
     for off in (1.01e-9, -1.01e-9):
         with pytest.raises(DocumentError, match="Encoder 1 of the sequence states"):
             altered(certificate, steps__0__limit=limit + off).verify()
+
+
+def test_an_encoder_whose_limit_is_the_target_passes_and_the_next_is_tested():
+    safe = CellCounts([[700, 690], [800, 710]], groups=["f", "m"])
+    bold = CellCounts([[1200, 800], [300, 600]], groups=["f", "m"])
+    (limit,) = (step.limit for step in FixedSequence.walk([safe], 1.0).steps)
+    walked = FixedSequence.walk([safe, bold], limit)
+    assert (walked.passed, len(walked.steps)) == (1, 2)
+    assert certify_counts(safe, sequence=walked).verify().bound == limit

@@ -48,13 +48,14 @@ def test_required_options_come_first_and_are_marked(cli, command):
     assert [(line[1], line[2]) for line in options[:2]] == [("*", "--label"), ("*", "--sensitive")]
 
 
-def test_sql_of_a_boosted_encoder_says_what_to_do(cli, make_people, tmp_path):
+def test_sql_in_a_dialect_that_a_boosted_encoder_is_not_written_in_says_what_to_do(cli, make_people, tmp_path):
     from certifare import BoostedEncoder
 
     train = make_people(600, 3)
     boosted = BoostedEncoder(sensitive="sex", max_cells=4, min_cell_size=30)
     boosted.fit(train.drop(columns="approved"), train["approved"]).save(tmp_path / "boosted.json")
-    refused = cli("sql", tmp_path / "boosted.json")
+    assert cli("sql", tmp_path / "boosted.json").status == 0
+    refused = cli("sql", tmp_path / "boosted.json", "--dialect", "bigquery")
     assert refused.status == 2
     assert "certifare encode" in refused.stderr
     assert "--kind tree" in refused.stderr

@@ -53,10 +53,11 @@ def test_features_are_numbers_positions_and_means():
     features = FeatureMap(training.bins)
     assert features.averaged == (1,)
     codes = features.codes(training.fields)
-    numbers = features.numbers(training.fields, codes)
+    numbers = features.rows(training.fields, codes, [])
     assert np.isnan(numbers[:, 0]).sum() == np.isnan(training.fields[0].column).sum()
     assert numbers[:, 1].max() == 11
-    rows = features.rows(numbers, codes, [np.arange(28.0).reshape(14, 2)])
+    means = features.means_in(codes, [np.arange(28.0).reshape(14, 2)])
+    rows = features.rows(training.fields, codes, means)
     assert rows.shape == (600, 5)
     assert np.array_equal(rows[:, 3], 2 * codes[1])
 
@@ -104,7 +105,7 @@ def test_looking_up_scores_as_rows_of_numbers_do(group_aware):
     whole = kept[len(training), int(targets[0].codes.sum())]
     groups = training.groups.codes if group_aware else None
     codes = scores.features.codes(training.fields)
-    rows = scores.features.rows(scores.features.numbers(training.fields, codes, groups), codes, scores.means)
+    rows = scores.features.rows(training.fields, codes, scores.features.means_in(codes, scores.means), groups)
     found = scores.score(training.fields, groups=groups)[0][:, 0]
     np.testing.assert_allclose(found, whole.decision_function(rows), rtol=0, atol=1e-5)
 
@@ -192,7 +193,7 @@ def test_the_library_and_the_lookup_score_alike():
         patch.setattr(_Boosting, "fit", fit)
         scores, _ = fit_scores(training, [training.labels[0]], None, 2, 0)
     codes = scores.features.codes(training.fields)
-    rows = scores.features.rows(scores.features.numbers(training.fields, codes), codes, scores.means)
+    rows = scores.features.rows(training.fields, codes, scores.features.means_in(codes, scores.means))
     found = scores.score(training.fields)[0][:, 0]
     np.testing.assert_allclose(found, kept[0].predict(rows, raw_score=True), rtol=0, atol=1e-4)
 

@@ -354,7 +354,7 @@ def _background(encoder: BoostedEncoder) -> tuple[tuple[Field, ...], NDArray[np.
 
 def _rows(features: FeatureMap, fields: Sequence[Field], means: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     codes = features.codes(fields)
-    return features.rows(features.numbers(fields, codes), codes, means)
+    return features.rows(fields, codes, features.means_in(codes, means))
 
 
 def _owners(features: FeatureMap, widths: Sequence[int]) -> NDArray[np.int64]:

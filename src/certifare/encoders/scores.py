@@ -92,28 +92,36 @@ class FeatureMap:
         """Return the codes of the categorical columns."""
         return {i: b.encode(fields[i].column) for i, b in enumerate(self.bins) if isinstance(b, CategoricalBins)}
 
-    def numbers(
-        self, fields: Sequence[Field], codes: dict[int, NDArray[Any]], groups: NDArray[Any] | None = None
+    def rows(
+        self,
+        fields: Sequence[Field],
+        codes: dict[int, NDArray[Any]],
+        means: Sequence[NDArray[np.float64]],
+        groups: NDArray[Any] | None = None,
     ) -> NDArray[np.float64]:
-        """Numbers of each record but the means, (records, numbers)."""
-        matrix = np.empty((len(fields[0]), self.n_numbers))
+        """Numbers of each record: its columns, its group, then ``means``, (records, values) of each averaged column."""
+        width = self.n_numbers + sum(of_column.shape[1] for of_column in means)
+        matrix = np.empty((len(fields[0]), width))  # the largest thing there is: made once
         if self.n_groups:
             assert groups is not None  # noqa: S101  (asked for before records are scored)
-            matrix[:, -1] = np.where(groups < self.n_groups, groups, np.nan)
+            matrix[:, self.n_numbers - 1] = np.where(groups < self.n_groups, groups, np.nan)
         for i, (field, bins) in enumerate(zip(fields, self.bins, strict=True)):
             if isinstance(bins, CategoricalBins):
                 matrix[:, i] = codes[i]
                 matrix[codes[i] == bins.missing_code, i] = np.nan
             else:
                 matrix[:, i] = field.numbers()
+        place = self.n_numbers
+        for of_column in means:
+            matrix[:, place : place + of_column.shape[1]] = of_column
+            place += of_column.shape[1]
         return matrix
 
-    def rows(
-        self, numbers: NDArray[np.float64], codes: dict[int, NDArray[Any]], means: Sequence[NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
-        """Rows for models that are no trees: the numbers, then the means of each averaged column."""
-        looked_up = [table[codes[i]] for i, table in zip(self.averaged, means, strict=True)]
-        return np.ascontiguousarray(np.hstack([numbers, *looked_up]))
+    def means_in(
+        self, codes: dict[int, NDArray[Any]], means: Sequence[NDArray[np.float64]]
+    ) -> list[NDArray[np.float64]]:
+        """Look up the means of records' categories, (records, values) of each averaged column."""
+        return [table[codes[i]] for i, table in zip(self.averaged, means, strict=True)]
 
     def means_of(self, means: Sequence[NDArray[np.float64]]) -> list[tuple[int, int, NDArray[np.float64]]]:
         """List the numbers of a row that are means: where each is, its column, and the mean of each code."""
@@ -245,7 +253,7 @@ class Scores:
     ) -> Callable[[slice], list[NDArray[np.float64]]]:
         """Score a block of records by models that are no forests."""
         codes = self.features.codes(fields)
-        matrix = self.features.rows(self.features.numbers(fields, codes, groups), codes, self.means)
+        matrix = self.features.rows(fields, codes, self.features.means_in(codes, self.means), groups)
         return lambda rows: [model.score(matrix[rows]) for model in self.models if isinstance(model, Opaque)]
 
 
@@ -294,8 +302,7 @@ def fit_scores(
     means = tuple(_means(codes[i], values, features.bins[i].n_codes) for i in features.averaged)
     part_of = _assign_folds(balanced, training.units, INNER_FOLDS, stream(seed, "inner folds"))
     crossed = [_crossed_means(codes[i], values, features.bins[i].n_codes, part_of) for i in features.averaged]
-    numbers = features.numbers(training.fields, codes, None if seen is None else seen.codes)
-    matrix = np.hstack([numbers, *crossed]) if crossed else numbers
+    matrix = features.rows(training.fields, codes, crossed, None if seen is None else seen.codes)
     # Some models refuse a column without any value; as a constant it tells them as little.
     matrix[:, np.isnan(matrix).all(axis=0)] = 0.0
     n_classes = tuple(len(target.values) for target in targets)

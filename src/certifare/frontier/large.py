@@ -229,9 +229,10 @@ def open_large(
     assert sample.others is not None  # noqa: S101  (made from a frame)
     part_of = np.searchsorted(stops[:-1], sample.others.column(PLACE).to_numpy(), side="right")
     rows = {part: np.flatnonzero(part_of == i) for i, part in enumerate(ordered)}
+    elsewhere = Elsewhere(worker, certified, rows, whole.records, sampled.totals, sampled.entries, digest)
     note = (
-        f"encoders were compared on a sample of {len(sample):,} records in memory; all others, "
-        f"{whole.records - len(sample):,}, were certified on where they are"
+        f"encoders were compared on a sample of {len(sample):,} records in memory; {elsewhere.n_certify:,} of all "
+        f"{whole.records:,} were certified on where they are"
     )
     sample = replace(
         sample,
@@ -240,7 +241,6 @@ def open_large(
         records=hashlib.blake2b(digest.encode(), digest_size=32).hexdigest(),
         findings=(*sample.findings, *as_notes([note])),
     )
-    elsewhere = Elsewhere(worker, certified, rows, whole.records, sampled.totals, sampled.entries, digest)
     return sample, elsewhere
 
 
