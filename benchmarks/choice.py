@@ -1,13 +1,12 @@
-"""What is delivered for a target: as chosen before, as chosen now, and the best that could have been.
+"""What is delivered for a target, and the best that could have been.
 
     python benchmarks/choice.py [--datasets german compas law adult] [--seeds 5] [--keep FILE]
     python benchmarks/choice.py --splits [--datasets …] [--seeds 5] [--keep FILE]
 
 A fifth of each data set is held out before anything else, and every figure is measured on it. The rest is what a user
-has. *Before*: 50 / 10 / 30 / 10 % to train, select, certify and test; a shortlist of up to four encoders shares ε, and
-those that meet the target the most accurate is taken. *Now*: 50 / 10 / 40 %; a fixed sequence, each encoder at full ε,
-by information. *Best*: of all encoders of the same search whose own limit at full ε meets the target, the one with the
-highest AUC on the held-out records; nobody can choose so. *Boosting*: gradient boosting on the table, without a bound.
+has: 50 / 10 / 40 % to train, select and certify; a fixed sequence, each encoder at full ε, by information. *Best*: of
+all encoders of the same search whose own limit at full ε meets the target, the one with the highest AUC on the held-out
+records; nobody can choose so. *Boosting*: gradient boosting on the table, without a bound.
 With ``--splits``: what is delivered now, with other shares of records to train, to select and to certify.
 
 Results are kept line by line (``--keep``), so that a run that was interrupted goes on.
@@ -33,15 +32,13 @@ from certifare.certificates.exact import difference_limit
 from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import Search
-from certifare.frontier.utility import Figures, base_rates, beyond_chance
+from certifare.frontier.utility import Estimates, base_rates, beyond_chance
 from certifare.tables.splitting import PARTS, split
 from certifare.tables.table import Table
 from certifare_research import datasets
-from certifare_research.experiments.shortlist import shortlist
 
 EPSILON = 0.05
 TARGETS = (0.02, 0.03, 0.05, 0.08, 0.10, 0.15, 0.20)
-BEFORE = {"train": 0.5, "select": 0.1, "certify": 0.3, "test": 0.1}
 #: Shares of records to train, select and certify; with less than 1 in all, the others are left out.
 SPLITS = ((50, 10, 40), (50, 10, 30), (60, 10, 30), (40, 10, 50), (30, 10, 60), (50, 5, 45), (40, 5, 55), (50, 20, 30))
 LOADERS: dict[str, Callable[[], Any]] = {
@@ -103,7 +100,7 @@ class Counts:
             return 1.0
         return difference_limit(n0, n1, m, epsilon)
 
-    def _performance(self, number: int) -> Figures:
+    def _performance(self, number: int) -> Estimates:
         candidate = self.search.candidates[number]
         return candidate.path.figures(candidate.cells, candidate.path.at("held out", candidate.cells).labels)
 
@@ -132,7 +129,7 @@ class Counts:
         explorer = self.search.explorer
         (forecasts,) = explorer.boosting(held_out)
         (label,), (train,) = held_out.labels, explorer.train.labels
-        found = Figures.of(
+        found = Estimates.of(
             [forecasts], [base_rates(np.bincount(train.codes, minlength=2)[None])], [np.eye(2, dtype=int)[label.codes]]
         )
         says = forecasts.argmax(axis=1)
@@ -166,53 +163,15 @@ def best(counts: Counts, target: float) -> int | None:
     return max(within, key=lambda i: counts.performance(i).auc, default=None)
 
 
-def before(counts: Counts, target: float) -> tuple[int, float] | None:
-    """Choose as certifare did before: a shortlist by chances, ε divided, the most accurate that meets the target."""
-    candidates = counts.search.candidates
-
-    def most_accurate(numbers: Sequence[int]) -> int:
-        top = max(numbers, key=lambda i: (candidates[i].accuracy, candidates[i].retained, -i))
-        right = _right(counts, top)
-        level = [i for i in numbers if i == top or _within_noise(counts, top, right, i)]
-        most = max(candidates[i].retained for i in level)
-        full = [i for i in level if candidates[i].retained >= most - 0.1 * abs(most)]
-        return max(full, key=lambda i: (candidates[i].accuracy, candidates[i].retained, -i))
-
-    listed = shortlist([candidate.outlook for candidate in candidates], target, EPSILON, most_accurate)
-    bounds = {number: counts.limit(number, EPSILON / len(listed)) for number in listed}
-    met = [number for number, bound in bounds.items() if bound <= target]
-    if not met:
-        return None
-    chosen = most_accurate(met)
-    return chosen, bounds[chosen]
-
-
-def _within_noise(counts: Counts, top: int, right: np.ndarray, other: int) -> bool:
-    gap = counts.search.candidates[top].accuracy - counts.search.candidates[other].accuracy
-    if gap > 0.5 / np.sqrt(len(right)):
-        return False
-    difference = right - _right(counts, other)
-    return bool(gap <= difference.std() / np.sqrt(len(difference)))
-
-
-@cache
-def _right(counts: Counts, number: int) -> np.ndarray:
-    candidate = counts.search.candidates[number]
-    (vote,), (label,) = candidate.path.votes(candidate.cells), counts.search.explorer.probe.labels
-    return (vote[candidate.path.probe_cells(candidate.cells)] == label.codes).astype(float)
-
-
 def run(name: str, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield what each way of choosing delivers for each target."""
+    """Yield what is delivered for each target, and the best."""
     dataset = LOADERS[name]()
     rows = dataset.parts({"held out": 0.2, "rest": 0.8}, seed)
     held_out, rest = (table_of(dataset.take(rows[part])) for part in ("held out", "rest"))
-    counts, then = Counts(rest, held_out, seed), _leaving_out(rest, held_out, seed, BEFORE)
+    counts = Counts(rest, held_out, seed)
     yield {"data": name, "seed": seed, "way": "boosting", "target": None, "found": counts.boosting(held_out)}
     for target in TARGETS:
-        chosen = before(then, target)
         found = {
-            "before": None if chosen is None else then.figures(*chosen),
             "now": counts.figures(now(counts, target), target),
             "best": counts.figures(best(counts, target), target),
         }
@@ -282,7 +241,7 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
         f"| table | gradient boosting, no bound | {' | '.join(f'{target:.2f}' for target in TARGETS)} |",
         "|---|---|" + "---|" * len(TARGETS),
     ]
-    losses = {"before": [], "now": []}
+    losses = []
     for name in (name for name in LOADERS if any(row["data"] == name for row in rows)):
         own = [row for row in rows if row["data"] == name]
         seeds = len({row["seed"] for row in own})
@@ -290,19 +249,18 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
         for target in TARGETS:
             found = {
                 way: {row["seed"]: row["found"] for row in own if row["way"] == way and row["target"] == target}
-                for way in ("before", "now", "best")
+                for way in ("now", "best")
             }
             cells.append(_figures([figures for figures in found["now"].values() if figures is not None], seeds))
-            for way in losses:
-                for seed, ideal in found["best"].items():
-                    if ideal is not None:
-                        delivered = found[way][seed]
-                        losses[way].append(ideal["auc"] - (0.5 if delivered is None else delivered["auc"]))
+            for seed, ideal in found["best"].items():
+                if ideal is not None:
+                    delivered = found["now"][seed]
+                    losses.append(ideal["auc"] - (0.5 if delivered is None else delivered["auc"]))
         lines.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
-    lost = ", ".join(f"{way}: {np.mean(values):.3f}" for way, values in losses.items())
     lines.append(
-        f"\nAUC below that of the best encoder, which nobody can choose (0.5 if none was delivered): {lost}. "
-        f"A larger target lowers the delivered AUC in {_falls(rows):.1%} of neighbouring targets."
+        "\nAUC below that of the best encoder, which nobody can choose (0.5 if none was delivered): "
+        f"{np.mean(losses):.3f}. A larger target lowers the delivered AUC in {_falls(rows):.1%} of neighbouring "
+        "targets."
     )
     return "\n".join(lines) + "\n"
 

@@ -237,8 +237,8 @@ def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
 
 def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
     """Train the networks on all representations; return what is left to do on the CPU."""
-    from certifare_research.baselines.grids import spread
     from certifare_research.evaluation.stacked import predict_stacked
+    from certifare_research.evenly import evenly
 
     bad = ~np.isfinite(z).all(axis=(1, 2))
     z[bad] = 0.0
@@ -249,7 +249,7 @@ def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
     left: list[Any] = []
     full, first, every = base["effort"] == job.effort, base["split"] == 0, range(len(settings))
     if full or (job.data == "ca" and first):
-        many = spread(every, args.adversaries if first else args.adversaries // 2)
+        many = evenly(every, args.adversaries if first else args.adversaries // 2)
         left += [
             (attack, "boosting-fresh", base, settings[i], z[i], arrays, results)
             for i in (every if job.data == "ca" and first and full else many)
@@ -258,7 +258,7 @@ def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
     if args.boosted and (job.data == "ca" or job.method == "identity"):
         left += [(boosted, base, settings[i], z[i], arrays, results) for i in every]
     if job.trees and args.trees and job.method not in ("FairPath", "LAFTR") and base["effort"] != 0.3:
-        left += [(trees, base, settings[i], z[i], arrays, results) for i in spread(every, TREES)]
+        left += [(trees, base, settings[i], z[i], arrays, results) for i in evenly(every, TREES)]
     for task, label in tasks.items():
         label = label.astype(np.int64)
         for kind in job.networks if task == "y" else [n for n in job.networks if n in ("mlp50", "mlp50-raw")]:

@@ -310,3 +310,14 @@ def test_what_a_draw_takes_for_granted():
         assert one_per_cluster(clusters, population="records", **options).assumptions == expected
     with pytest.raises(ArgumentError, match="max_weight=1.9, but the sample has a cluster size of 2"):
         one_per_cluster(clusters, population="records", max_weight=1.9)
+
+
+def test_the_seed_is_zero_unless_given():
+    clusters = np.repeat(np.arange(50), 3)
+    weights = np.tile([1.0, 2.0, 5.0], 50)
+    for drawn, same in (
+        (one_per_cluster(clusters), one_per_cluster(clusters, seed=0)),
+        (thin(weights), thin(weights, seed=0)),
+    ):
+        assert drawn.seed == 0
+        assert drawn.keep.tolist() == same.keep.tolist()

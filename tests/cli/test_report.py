@@ -51,7 +51,7 @@ def test_a_certificate_alone_will_do(cli, bundle):
     assert result.status == 0
     bound = read_document(bundle / "certificate.json").certificate.bound
     text = (bundle / "report.md").read_text("utf-8")
-    assert text.startswith("# Selection rates of f and m differ by at most ")
+    assert text.startswith("# Selection rates of 'f' and 'm' differ by at most ")
     assert f"**T\\* = {round_up(bound)}**" in text
 
 

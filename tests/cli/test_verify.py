@@ -327,7 +327,7 @@ def test_a_file_is_read_as_by_certify(cli, bundle):
 def test_records_need_an_encoder_and_a_group(cli, files, bundle):
     alone = cli("verify", bundle / "certificate.json", "--data", files / "fresh.csv")
     assert alone.status == 2
-    assert "only be certified with the encoder" in alone.stderr
+    assert "only be looked at with the encoder" in alone.stderr
     pd.read_csv(files / "fresh.csv").rename(columns={"sex": "gender"}).to_csv(bundle / "renamed.csv", index=False)
     nameless = cli("verify", bundle, "--data", bundle / "renamed.csv")
     assert nameless.status == 2

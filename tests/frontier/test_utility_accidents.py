@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 
 from certifare import Grid, Table
-from certifare.frontier import utility
 from certifare.frontier.search import Search
 
 
@@ -25,18 +24,13 @@ def loans(n=12_000, seed=0):
     ).assign(day=lambda table: table["day"].dt.strftime("%d.%m.%Y"))
 
 
-def test_encoders_made_of_accidents_are_not_put_in_order(monkeypatch):
+def test_encoders_made_of_accidents_are_not_put_in_order():
     grid = Grid(kinds=["tree", "boosted"], gammas=[0.0, 0.5], min_cell_sizes=[10], cells=[2, 4, 8, 32])
-    tempted = 0
     for seed in range(3):
         table = Table.from_frame(loans(seed=seed), label="default", sensitive="sex", cluster="person")
         search = Search(table, grid, seed=seed).run()
+        # Trees that know the days by heart were tried: an order that took all encoders would hold them.
+        assert min(candidate.explained for candidate in search.candidates) < -0.2
         chosen = [search.candidates[i] for i in search.chain()]
         assert chosen
-        assert min(c.explained for c in chosen) > -0.1
-        with monkeypatch.context() as patch:  # as training records would choose: trees that know the days by heart
-            patch.setattr(utility, "BELIEVABLE", np.inf)
-            del search.candidates
-            trees = [c for c in search.candidates if c.setting.kind == "tree"]
-            tempted += max(trees, key=lambda c: c.utility).explained < -0.1
-    assert tempted
+        assert min(candidate.explained for candidate in chosen) > -0.1

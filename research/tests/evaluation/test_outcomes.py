@@ -3,7 +3,7 @@ import pytest
 
 from certifare.certificates import difference_limit
 from certifare.errors import ArgumentError
-from certifare_research.evaluation import Evaluation, Outcome
+from certifare_research.evaluation.outcomes import Evaluation, Outcome
 
 
 def test_figures_by_hand():

@@ -5,7 +5,7 @@ from sklearn.preprocessing import StandardScaler
 
 torch = pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
 
-from certifare_research.evaluation import predict_stacked  # noqa: E402
+from certifare_research.evaluation.stacked import predict_stacked  # noqa: E402
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 import pytest
 
-from certifare_research.experiments.comparison import _behind, _rows, levels, over
+from certifare_research.experiments.comparison import _behind, _rows
+from certifare_research.experiments.framework import LEVELS
+from certifare_research.experiments.growths import over, within
 
 
 def measured(kind, split, effort, accuracy, distance=0.04, classifier="mlp50"):
@@ -25,7 +27,9 @@ def test_how_many_splits_a_mean_is_over_stands_beside_it():
 
 def test_the_best_setting_within_a_level_is_taken_on_each_split():
     records = [measured("FCRL", 0, 1, 0.7), measured("FCRL", 0, 1, 0.9, 0.3), measured("FCRL", 1, 1, 0.8, 0.12)]
-    assert levels(records, "distance", 2) == ["0.700 (1 of 2)", "0.700 (1 of 2)", "0.750 ± 0.071", "0.750 ± 0.071"]
+    expected = ["0.700 (1 of 2)", "0.700 (1 of 2)", "0.750 ± 0.071", "0.750 ± 0.071"]
+    assert within(records, LEVELS, 2, "distance") == expected
+    assert within(records[:2], [0.1, 0.3], 5, "distance") == [0.7, 0.9]  # one split alone
 
 
 def test_the_published_length_and_the_best_length_have_rows_of_their_own():

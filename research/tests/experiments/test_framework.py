@@ -8,7 +8,7 @@ import pytest
 
 import certifare_research
 from certifare_research.errors import ExperimentError
-from certifare_research.evaluation import Outcome
+from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.experiments import framework
 from certifare_research.experiments.charts import lines
 from certifare_research.experiments.framework import Block, Page, Run, claim, provenance, show, write_page, write_text

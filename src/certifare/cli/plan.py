@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,12 +23,12 @@ from certifare.cli.options import (
     declare,
     with_options,
 )
-from certifare.cli.terminal import emit, out, printable, show_left_out
+from certifare.cli.result import show_plans
+from certifare.cli.terminal import emit, show_left_out
 from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
     from certifare.certificates.claims import Claim
-    from certifare.certificates.planning import PlanRow
 
 
 @with_options
@@ -127,30 +127,3 @@ def _count(
     show_left_out((*table.exclusions, *counts.exclusions))
     share = default_parts(group_aware=True)["certify"]
     return {group: int(n * share) for group, n in stratum(counts, claim.strata(counts)[0]).group_sizes.items()}
-
-
-def show_plans(sizes: Mapping[str, int], rows: Sequence[PlanRow], target: float | None, confidence: float) -> None:
-    """Print T* by the number of cells, and the records that a target needs."""
-    from rich.table import Table as RichTable
-
-    from certifare.certificates.planning import plan_words
-    from certifare.certificates.rounding import percent, round_up
-
-    groups = ", ".join(f"{printable(group)}: {n:,}" for group, n in sizes.items())
-    out.print(f"certification records   {groups}", soft_wrap=True)
-    if not rows:
-        out.print(plan_words(rows, sizes), soft_wrap=True)
-        return
-    table = RichTable(box=None, padding=(0, 3, 0, 0))
-    for heading in ("cells", "T*", *(() if target is None else (f"records for T* ≤ {target:g}",))):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(
-            str(row.cells), round_up(row.bound, 3), *(() if row.needed is None else (f"about {row.needed:,}",))
-        )
-    out.print(table)
-    out.print(
-        f"With {percent(confidence)} confidence no classifier on calibrated cells has a distance above T*. The "
-        "cells hold equal shares of every group; encoding reads the group.",
-        soft_wrap=True,
-    )

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from certifare.cli.plan import show_plans
 from certifare.cli.terminal import err, out, printable, show_left_out, show_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from certifare.bundle import Advice, Bundle, Measured
     from certifare.certificates import Interval
+    from certifare.certificates.planning import PlanRow
 
 VERDICTS = {"PASS": "bold green", "NO SOLUTION": "bold red", "DONE": "bold"}
 #: The joint confidence that ``verify`` asks for unless told otherwise.
@@ -180,3 +180,28 @@ def _front(bundle: Bundle) -> list[Any]:
 
     points = bundle.frontier.points
     return [points[i] for i in pareto([p.bound for p in points], [p.utility for p in points])]
+
+
+def show_plans(sizes: Mapping[str, int], rows: Sequence[PlanRow], target: float | None, confidence: float) -> None:
+    """Print T* by the number of cells, and the records that a target needs."""
+    from certifare.certificates.planning import plan_words
+    from certifare.certificates.rounding import percent, round_up
+
+    groups = ", ".join(f"{printable(group)}: {n:,}" for group, n in sizes.items())
+    out.print(f"certification records   {groups}", soft_wrap=True)
+    if not rows:
+        out.print(plan_words(rows, sizes), soft_wrap=True)
+        return
+    table = RichTable(box=None, padding=(0, 3, 0, 0))
+    for heading in ("cells", "T*", *(() if target is None else (f"records for T* ≤ {target:g}",))):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            str(row.cells), round_up(row.bound, 3), *(() if row.needed is None else (f"about {row.needed:,}",))
+        )
+    out.print(table)
+    out.print(
+        f"With {percent(confidence)} confidence no classifier on calibrated cells has a distance above T*. The "
+        "cells hold equal shares of every group; encoding reads the group.",
+        soft_wrap=True,
+    )

@@ -20,6 +20,7 @@ from certifare_research.baselines.fnf_continuous import FlowSetting, train_fnf_c
 from certifare_research.baselines.fnf_discrete import MatchingSetting, train_fnf_discrete
 from certifare_research.baselines.loop import Progress
 from certifare_research.baselines.variational import CVIBSetting, FCRLSetting, train_cvib, train_fcrl
+from certifare_research.evenly import evenly
 
 METHODS = ("LAFTR", "CVIB", "FCRL", "FNF", "sIPM-LFR", "FairPath")
 #: Methods whose published configuration hides little from an adversary, changed so that they hide more.
@@ -98,19 +99,12 @@ def grid(method: str, family: str, thin: int | None = None) -> list[Any]:
         settings = [FlowSetting(gamma) for gamma in (0.0, 0.05, 0.1, 0.2, 0.5, 0.95)]
     else:
         raise ValueError(f"There is no method {method!r}: choose one of {', '.join([*METHODS, *VARIANTS])}.")
-    return spread(settings, thin)
+    return evenly(settings, thin)
 
 
 def stacks(method: str, family: str) -> bool:
     """Whether a method trains several splits in one stack."""
     return method in STACKED and (method != "FNF" or family != "acs")
-
-
-def spread(items: Sequence[Any], most: int | None) -> list[Any]:
-    """At most so many items, evenly spread, first and last among them."""
-    if most is None or most >= len(items):
-        return list(items)
-    return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, most).round().astype(int))]
 
 
 def describe(setting: Any) -> dict[str, float]:

@@ -7,9 +7,9 @@ its representation: their distances are measured, not certified.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,14 @@ class Baseline(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.design_.transform(X)
 
     def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
+        options = {name: getattr(self, name) for name in self._options}
+        return self._trainer(x, y, s, [self._setting()], **options, **common)
+
+    #: Trains encoders for a list of settings; the parameters that it takes besides.
+    _trainer: ClassVar[Callable[..., Trained]]
+    _options: ClassVar[tuple[str, ...]] = ()
+
+    def _setting(self) -> Any:
         raise NotImplementedError
 
 
@@ -121,17 +129,11 @@ class CVIB(Baseline):
     epochs: int = 200
     batch_size: int = 128
 
-    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
-        return train_cvib(
-            x,
-            y,
-            s,
-            [CVIBSetting(self.lambda_, self.beta)],
-            hidden=self.hidden,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            **common,
-        )
+    _trainer = staticmethod(train_cvib)
+    _options = ("hidden", "epochs", "batch_size")
+
+    def _setting(self) -> Any:
+        return CVIBSetting(self.lambda_, self.beta)
 
 
 @dataclass(eq=False, repr=False)
@@ -156,17 +158,11 @@ class FCRL(Baseline):
     epochs: int = 200
     batch_size: int = 128
 
-    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
-        return train_fcrl(
-            x,
-            y,
-            s,
-            [FCRLSetting(self.lambda_, self.lambda_ if self.beta is None else self.beta)],
-            hidden=self.hidden,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            **common,
-        )
+    _trainer = staticmethod(train_fcrl)
+    _options = ("hidden", "epochs", "batch_size")
+
+    def _setting(self) -> Any:
+        return FCRLSetting(self.lambda_, self.lambda_ if self.beta is None else self.beta)
 
 
 @dataclass(eq=False, repr=False)
@@ -205,21 +201,12 @@ class LAFTR(Baseline):
         """The published encoder takes the group as an input."""
         return self.sees_group
 
-    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
+    _trainer = staticmethod(train_laftr)
+    _options = ("size", "hidden", "sees_group", "opponent", "epochs", "batch_size")
+
+    def _setting(self) -> Any:
         _check_opponent(self.opponent)
-        return train_laftr(
-            x,
-            y,
-            s,
-            [LAFTRSetting(self.g, self.reconstruction)],
-            size=self.size,
-            hidden=self.hidden,
-            sees_group=self.sees_group,
-            opponent=self.opponent,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            **common,
-        )
+        return LAFTRSetting(self.g, self.reconstruction)
 
 
 @dataclass(eq=False, repr=False)
@@ -253,21 +240,12 @@ class SIPMLFR(Baseline):
     lr: float = 0.02
     seed: int = 100
 
-    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
+    _trainer = staticmethod(train_sipm)
+    _options = ("size", "opponent", "epochs", "batch_size", "lr")
+
+    def _setting(self) -> Any:
         _check_opponent(self.opponent)
-        setting = SIPMSetting(self.task, self.fairness, self.reconstruction)
-        return train_sipm(
-            x,
-            y,
-            s,
-            [setting],
-            size=self.size,
-            opponent=self.opponent,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            **common,
-        )
+        return SIPMSetting(self.task, self.fairness, self.reconstruction)
 
 
 @dataclass(eq=False, repr=False)
@@ -289,17 +267,11 @@ class FairPath(Baseline):
     iterations: int = 1000
     batch_size: int = 128
 
-    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
-        return train_fairpath(
-            x,
-            y,
-            s,
-            [FairPathSetting(self.kappa)],
-            size=self.size,
-            iterations=self.iterations,
-            batch_size=self.batch_size,
-            **common,
-        )
+    _trainer = staticmethod(train_fairpath)
+    _options = ("size", "iterations", "batch_size")
+
+    def _setting(self) -> Any:
+        return FairPathSetting(self.kappa)
 
 
 @dataclass(eq=False, repr=False)
@@ -342,16 +314,14 @@ class DiscreteFNF(Baseline):
     def _inputs(self, X: Any) -> NDArray[Any]:
         return self.discretiser_.transform(X)
 
-    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
-        return train_fnf_discrete(
-            x,
-            y,
-            s,
-            [MatchingSetting(self.gamma)],
-            sizes=self.discretiser_.sizes_,
-            epochs=self.epochs,
-            **common,
-        )
+    _trainer = staticmethod(train_fnf_discrete)
+    _options = ("epochs",)
+
+    def _setting(self) -> Any:
+        return MatchingSetting(self.gamma)
+
+    def _train(self, *data: Any, **common: Any) -> Trained:
+        return super()._train(*data, sizes=self.discretiser_.sizes_, **common)
 
 
 @dataclass(eq=False, repr=False)
@@ -394,21 +364,14 @@ class ContinuousFNF(Baseline):
                 raise BaselineError(f"The design matrix has no column {column!r}; it has {listing(names)}.")
         return matrix[:, [names.index(column) for column in self.columns]]
 
-    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
+    _trainer = staticmethod(train_fnf_continuous)
+    _options = ("metric", "prior_epochs", "epochs", "batch_size")
+
+    def _setting(self) -> Any:
         metrics = ("demographic_parity", "equal_opportunity", "equalized_odds")
         if self.metric not in metrics:
             raise BaselineError(f"Unknown metric {self.metric!r}: choose one of {', '.join(metrics)}.")
-        return train_fnf_continuous(
-            x,
-            y,
-            s,
-            [FlowSetting(self.gamma)],
-            metric=self.metric,  # type: ignore[arg-type]
-            prior_epochs=self.prior_epochs,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            **common,
-        )
+        return FlowSetting(self.gamma)
 
 
 @dataclass(eq=False, repr=False)

@@ -62,14 +62,12 @@ CLASSIFIERS: dict[str, Callable[[int], Any]] = {
 }
 #: The paper's twelve models; each is trained to predict the label, and again to predict the group.
 TWELVE = tuple(name for name in CLASSIFIERS if name not in ("raw-tree", "raw-tree2500", "svm"))
-#: The other downstream classifiers of the paper's appendix.
-OTHERS = ("raw-tree100", "raw-forest100", "logistic", "mlp50-50")
 
 
 def make_classifier(name: str, seed: int = 0) -> Any:
     """Return an untrained classifier.
 
-    >>> from certifare_research.evaluation import make_classifier
+    >>> from certifare_research.evaluation.classifiers import make_classifier
     >>> type(make_classifier("raw-tree100")).__name__
     'DecisionTreeClassifier'
     """

@@ -21,7 +21,7 @@ class Outcome:
 
     Examples
     --------
-    >>> from certifare_research.evaluation import Outcome
+    >>> from certifare_research.evaluation.outcomes import Outcome
     >>> outcome = Outcome.of(s=[0, 0, 1, 1], y=[0, 1, 0, 1], predictions=[0, 0, 0, 1])
     >>> outcome.accuracy, outcome.distance()
     (0.75, 0.5)
@@ -54,7 +54,7 @@ class Outcome:
     def text(self, metric: str = "demographic_parity") -> str:
         """Return the counts as text, as far as the metric needs them: demographic parity does without labels.
 
-        >>> from certifare_research.evaluation import Outcome
+        >>> from certifare_research.evaluation.outcomes import Outcome
         >>> Outcome.of(s=[0, 0, 1, 1], y=[0, 1, 0, 1], predictions=[0, 0, 0, 1]).text()
         '2 0;1 1'
         """

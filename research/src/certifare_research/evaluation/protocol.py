@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from certifare.growth import Dictionary
 from certifare.tables.frames import Frame
-from certifare_research.evaluation.classifiers import TWELVE, make_classifier
+from certifare_research.evaluation.classifiers import make_classifier
 from certifare_research.evaluation.outcomes import Evaluation, Outcome
 
 
@@ -58,7 +58,7 @@ def evaluate(
     Examples
     --------
     >>> import numpy as np
-    >>> from certifare_research.evaluation import evaluate
+    >>> from certifare_research.evaluation.protocol import evaluate
     >>> rng = np.random.default_rng(0)
     >>> z, s = rng.normal(size=(400, 2)), rng.integers(0, 2, 400)
     >>> y = (z[:, 0] > 0).astype(int)
@@ -97,7 +97,7 @@ def attack(
     Examples
     --------
     >>> import numpy as np
-    >>> from certifare_research.evaluation import attack
+    >>> from certifare_research.evaluation.protocol import attack
     >>> s = np.random.default_rng(0).integers(0, 2, 2000)
     >>> z = s[:, None] + np.random.default_rng(1).normal(size=(2000, 1))
     >>> outcome = attack(z[:1000], s[:1000], z[1000:], s[1000:], s[1000:])
@@ -112,22 +112,3 @@ def attack(
     guesses = np.asarray(model.classes_)[np.argmax(scores / shares, axis=1)]
     n_labels = int(max(np.max(np.asarray(y_test)), np.max(guesses), 1)) + 1
     return Outcome.of(s_test, y_test, guesses, n_labels=n_labels)
-
-
-def twenty_four(
-    z_train: Any,
-    y_train: ArrayLike,
-    s_train: ArrayLike,
-    z_test: Any,
-    y_test: ArrayLike,
-    s_test: ArrayLike,
-    *,
-    models: tuple[str, ...] = TWELVE,
-    seed: int = 0,
-) -> dict[tuple[str, str], Outcome]:
-    """Train twelve models to predict the label, and again to predict the group; by (model, target)."""
-    return {
-        (model, target): evaluate(z_train, wanted, z_test, y_test, s_test, model, repeats=1, seed=seed).outcomes[0]
-        for model in models
-        for target, wanted in (("y", y_train), ("s", s_train))
-    }

@@ -58,7 +58,7 @@ def predict_stacked(
     Examples
     --------
     >>> import numpy as np
-    >>> from certifare_research.evaluation import predict_stacked
+    >>> from certifare_research.evaluation.stacked import predict_stacked
     >>> z = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32)
     >>> y = (z[:, 0] > 0).astype(int)
     >>> predicted = predict_stacked(z, y, z, repeats=2, max_epochs=300, device="cpu")

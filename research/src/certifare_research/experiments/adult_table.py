@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 from certifare_research.experiments import ablation, charts, size
-from certifare_research.experiments.comparison import METRIC, SPLITS, over
-from certifare_research.experiments.delivered import WAYS, command, delivered
-from certifare_research.experiments.framework import LEVELS, Block, Page, Run, claim
+from certifare_research.experiments.delivered import METRIC, WAYS, claims, command, course, delivered, row
+from certifare_research.experiments.framework import LEVELS, Block, Page, Run
 
 PAIRS = [(name, "tree") for name in ablation.SETTINGS]
 
 
 def run(run: Run) -> Page:
     """Frontier, sizes of certificates, and ablation on Adult."""
-    splits = range(SPLITS if not run.quick else 1)
-    found = run.each(delivered, [("adult", way, i, METRIC) for way in WAYS for i in splits])
+    found = run.each(delivered, [("adult", way, i, METRIC) for way in WAYS for i in run.splits])
     certified = [r for part in found for r in part]
     sizes = run.each(size.certificates, [("adult", "tree")])[0]
-    own, tables = ablation.measure(run, "adult", PAIRS if not run.quick else PAIRS[1:2], [run.seed + i for i in splits])
-    frontier = [
-        [
-            way,
-            *[
-                over([r["accuracy"] for r in certified if (r["kind"], r["level"]) == (way, v)], len(splits))
-                for v in LEVELS
-            ],
-        ]
-        for way in WAYS
-    ]
-    points = [
-        {"series": way, "distance": v, "accuracy": sum(at) / len(at), "certified": True}
-        for way in WAYS
-        for v in LEVELS
-        if (at := [r["accuracy"] for r in certified if (r["kind"], r["level"]) == (way, v)])
-    ]
+    own, tables = ablation.measure(
+        run, "adult", PAIRS if not run.quick else PAIRS[1:2], [run.seed + i for i in run.splits]
+    )
+    frontier = [row(certified, way, len(run.splits)) for way in WAYS]
     rows = [
         [f"{name}, k = {r['k']}", *(r[c] for c in ("cells", "accuracy", "distance", "lemmas", "bound", "lower"))]
         for (name, _), means in tables.items()
@@ -54,11 +39,8 @@ def run(run: Run) -> Page:
             *({"table": "size", **r} for r in sizes),
             *({"table": "ablation", **r} for records in own.values() for r in records),
         ],
-        claims=[
-            claim(f"adult {r['split']}", f"{r['kind']} {r['level']}", "majority vote", r["outcome"], r["bound"])
-            for r in certified
-        ],
-        chart=charts.fronts(points, "T*"),
+        claims=claims(certified),
+        chart=charts.fronts(course(certified, WAYS, LEVELS), "T*"),
         notes=(
             "; ".join(f"{way}: `{command(way)}`" for way in WAYS) + ".",
             "Means over five splits ± standard deviation. The commands deal the other records themselves; encoders are "

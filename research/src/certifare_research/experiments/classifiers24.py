@@ -8,7 +8,9 @@ import numpy as np
 
 from certifare.certification.certifying import certify
 from certifare.encoders import FairTreeEncoder
-from certifare_research.evaluation import TWELVE, Outcome, twenty_four
+from certifare_research.evaluation.classifiers import TWELVE
+from certifare_research.evaluation.outcomes import Outcome
+from certifare_research.evaluation.protocol import evaluate
 from certifare_research.experiments import charts
 from certifare_research.experiments.framework import Block, Page, Run, claim
 from certifare_research.experiments.growths import independent_parts, lemmas_of
@@ -42,8 +44,11 @@ def classifiers(run: Run, data: str) -> dict[str, Any]:
     models = dict.fromkeys(QUICK_MODELS if run.quick else TWELVE, TRAINING_RECORDS) | NAMED
     outcomes: dict[tuple[str, str], Outcome] = {}
     for model, most in models.items():
-        y, s = train.y[rows[:most]], train.s[rows[:most]]
-        outcomes |= twenty_four(z_train[:most], y, s, z_test, test.y, test.s, models=(model,), seed=run.seed)
+        for target, wanted in (("y", train.y), ("s", train.s)):
+            result = evaluate(
+                z_train[:most], wanted[rows[:most]], z_test, test.y, test.s, model, repeats=1, seed=run.seed
+            )
+            outcomes[model, target] = result.outcomes[0]
     return {
         "cells": int(encoder.n_cells_),
         "bound": certificate.bound,

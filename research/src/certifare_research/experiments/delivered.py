@@ -6,7 +6,8 @@ trains, puts encoders in order, and certifies on different records. It is told t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -22,21 +23,22 @@ from certifare.tables.table import Table
 from certifare_research.datasets import Dataset
 from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.experiments.arrays import SHARES
-from certifare_research.experiments.framework import LEVELS, QUICK_GRID, Run
-from certifare_research.experiments.growths import GROUP, LABEL
+from certifare_research.experiments.framework import LEVELS, QUICK_GRID, Run, claim
+from certifare_research.experiments.growths import GROUP, LABEL, over
 
 #: Name → options of the command.
 WAYS = {"calibrated cells": "--group-aware", "fit": "", "tree": "--kind tree"}
 CLUSTER = "the one it is about"
+METRIC = "demographic_parity"
 
 
-def command(way: str, metric: str = "demographic_parity", retain: float = 0.0) -> str:
+def command(way: str, metric: str = METRIC, retain: float = 0.0) -> str:
     """Return the command that delivers: encoders are compared by accuracy, or by default where tasks are not known."""
     if retain:
         options = {"calibrated cells": "group_aware=True, ", "fit": "", "tree": 'grid=Grid(kinds=["tree"]), '}
         return f"certifare.produce(…, {options[way]}retain={retain:g})"
     words = ["certifare fit", WAYS[way], "--utility accuracy"]
-    words += [f"--metric {metric}"] if metric != "demographic_parity" else []
+    words += [f"--metric {metric}"] if metric != METRIC else []
     return " ".join(word for word in words if word)
 
 
@@ -85,6 +87,41 @@ def delivered(run: Run, item: Sequence[Any]) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def accuracies(found: Sequence[Mapping[str, Any]], way: str, level: float) -> list[float]:
+    """Return the accuracy of what a command delivered for a level, of each split."""
+    return [r["accuracy"] for r in found if (r["kind"], r["level"]) == (way, level)]
+
+
+def row(found: Sequence[Mapping[str, Any]], way: str, splits: int) -> list[Any]:
+    """Return a command's row of a table: accuracy within each level."""
+    return [f"{way}: certified, T* ≤", *[over(accuracies(found, way, level), splits) for level in LEVELS]]
+
+
+def course(found: Sequence[Mapping[str, Any]], ways: Iterable[str], levels: Sequence[float]) -> list[dict[str, Any]]:
+    """Return the lines of a chart: means over splits, and over tasks where there are several."""
+    return [
+        {"series": way, "distance": level, "accuracy": fmean(at), "certified": True}
+        for way in ways
+        for level in levels
+        if (at := accuracies(found, way, level))
+    ]
+
+
+def claims(found: Sequence[Mapping[str, Any]], metric: str = METRIC) -> list[dict[str, Any]]:
+    """Return the measured distances of what was delivered beside T*."""
+    return [
+        claim(
+            f"{r['data']} {r['split']}",
+            f"{r['kind']} {r['level']}",
+            "majority vote" if r["task"] == "y" else f"vote for {r['task']}",
+            r["outcome"],
+            r["bound"],
+            metric,
+        )
+        for r in found
+    ]
 
 
 def _cells(encoder: Any, part: Dataset, way: str) -> NDArray[np.int64]:

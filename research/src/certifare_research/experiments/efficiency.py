@@ -160,7 +160,19 @@ def run(run: Run) -> Page:
                 ],
             ),
         ],
-        records=records,
+        records=[
+            *records,
+            *(
+                {
+                    "method": method,
+                    "data": "ca, whole grid on a GPU",
+                    "settings": n,
+                    "seconds": seconds,
+                    "gpu_gb": gigabytes,
+                }
+                for method, (n, seconds, gigabytes) in GPU.items()
+            ),
+        ],
         chart=charts.bars(
             [{"method": r["method"], "seconds": r["seconds"]} for r in small], "seconds", "method", log=True
         ),

@@ -34,6 +34,8 @@ from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.experiments.arrays import load
 
 QUICK_RECORDS = 5_000
+#: Random splits that the figures of a page are means over.
+SPLITS = 5
 #: Temporary files are private; results are for everyone.
 READABLE = 0o644
 #: Distances at which tables ask for the best accuracy.
@@ -98,13 +100,14 @@ class Run:
             dataset = load(name, self.data, self.year, self.states)
         return dataset.sample(QUICK_RECORDS, self.seed) if self.quick else dataset
 
+    @property
+    def splits(self) -> range:
+        """Random splits to compute on: one in a quick run."""
+        return range(1 if self.quick else SPLITS)
+
     def grid(self, **changes: Any) -> Grid:
         """Return the grid of restricted encoders to try."""
         return Grid(**{**GRID, **changes, **(QUICK_GRID if self.quick else {})})
-
-    def kinds(self) -> tuple[str, ...]:
-        """Kinds of restricted encoders; a quick run leaves the slower one to the experiments that need it."""
-        return ("tree",) if self.quick else ("tree", "boosted")
 
     def each(self, function: Callable[[Run, Any], Any], items: Iterable[Any]) -> list[Any]:
         """Call ``function(run, item)`` for every item, in processes; results (JSON) are kept and not computed again."""

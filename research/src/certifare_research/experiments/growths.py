@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -239,6 +240,29 @@ def best(records: Iterable[Mapping[str, Any]], limit: float, by: str = "bound") 
     """Most accurate record whose ``by`` is at most ``limit``."""
     allowed = [r for r in records if r[by] <= limit]
     return max(allowed, key=lambda r: r["accuracy"]) if allowed else None
+
+
+def over(values: Sequence[float], splits: int) -> str | float | None:
+    """Mean ± standard deviation, and of how many splits where some have no such encoder."""
+    if len(values) < 2:
+        return None if not values else values[0] if splits == 1 else f"{values[0]:.3f} (1 of {splits})"
+    some = "" if len(values) == splits else f" ({len(values)} of {splits})"
+    return f"{fmean(values):.3f} ± {stdev(values):.3f}{some}"
+
+
+def by_split(records: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Return the records of each split."""
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for record in records:
+        found.setdefault(record["split"], []).append(record)
+    return [found[split] for split in sorted(found)]
+
+
+def within(records: Iterable[Mapping[str, Any]], limits: Iterable[float], splits: int, by: str = "bound") -> list[Any]:
+    """Best accuracy within each limit, over splits; as it is for records that have one split alone."""
+    own = by_split(records)
+    found = [[best(of_split, limit, by) for of_split in own] for limit in limits]
+    return [over([r["accuracy"] for r in at if r is not None], splits if len(own) > 1 else 1) for at in found]
 
 
 def front(records: Sequence[Mapping[str, Any]], by: str, series: str, **more: Any) -> list[dict[str, Any]]:

@@ -2,43 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from certifare_research.experiments import charts, published
 from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import Block, Page, Run
-from certifare_research.experiments.growths import claims_of, explore, front, independent_parts
+from certifare_research.experiments.growths import by_split, claims_of, explore, front, independent_parts, over, within
 
 CELLS = (2, 5, 10, 20, 50, 100, 200, 500)
+#: Limits of the authors' stored k-means.
+SHOWN = (0.10, 0.15, 0.20, 0.30)
 
 
-def encoders(run: Run, kind: str) -> list[dict[str, Any]]:
-    """Return records of all encoders of one kind."""
+def encoders(run: Run, item: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return records of all encoders of one kind on one split."""
+    kind, split = item
+    seed = run.seed + split
     dataset = run.load("ca")
-    parts = independent_parts(dataset, SHARES, run.seed)
+    parts = independent_parts(dataset, SHARES, seed)
     grid = run.grid(kinds=[kind], cells=CELLS) if kind == "kmeans" else run.grid(kinds=[kind], gammas=(0.3, 0.7, 0.9))
-    return [point.record() for point in explore(dataset, parts, grid, seed=run.seed)]
+    return [{**point.record(), "split": split} for point in explore(dataset, parts, grid, seed=seed)]
 
 
 def run(run: Run) -> Page:
     """Compare with the fair tree."""
-    clusters, trees = run.each(encoders, ["kmeans", "tree"])
-    rows = [[r["cells"], r["accuracy"], r["distance"], r["adversary"], r["lower"], r["bound"]] for r in clusters]
-    points = []
-    for name, records in (("k-means", clusters), ("fair tree", trees)):
-        points += front(records, "bound", f"{name}, T*")
-        points += front(records, "distance", f"{name}, measured")
-    stored = [published.anchor("ACSIncome-CA-2014", "kmeans", f"acc@T<={v:.2f}") for v in (0.10, 0.15, 0.20, 0.30)]
+    splits = len(run.splits)
+    kinds = {"k-means": "kmeans", "fair tree": "tree"}
+    found = run.each(encoders, [(kind, split) for kind in kinds.values() for split in run.splits])
+    records = [r for own in found for r in own]
+    clusters = [r for r in records if r["kind"] == "kmeans"]
+    figures = ("accuracy", "distance", "adversary", "lower", "bound")
+    rows = [
+        [k, *(over([r[figure] for r in clusters if r["cells"] == k], splits) for figure in figures)]
+        for k in sorted({r["cells"] for r in clusters})
+    ]
+    best_rows, points = [], []
+    for name, kind in kinds.items():
+        own = [r for r in records if r["kind"] == kind]
+        for words, by in (("T*", "bound"), ("measured", "distance")):
+            best_rows.append([f"{name}, {words} ≤", *within(own, SHOWN, splits, by)])
+            points += front(by_split(own)[0], by, f"{name}, {words}")
+    stored = [published.anchor("ACSIncome-CA-2014", "kmeans", f"acc@T<={v:.2f}") for v in SHOWN]
+    best_rows.append(["authors' k-means (2014), T* ≤", *stored])
     return Page(
         title="K-means encoders",
         text="ACSIncome-CA 2018. The same certificate works for any restricted encoder; one that ignores the "
-        "groups is worth little.",
-        blocks=[Block("k-means", ["k", "accuracy", "distance", "adversary", "L", "T*"], rows)],
-        records=[*clusters, *trees],
-        claims=claims_of([*clusters, *trees], "ca"),
+        "groups is worth little. Means over splits ± standard deviation; best on the test records.",
+        blocks=[
+            Block("k-means", ["k", "accuracy", "distance", "adversary", "L", "T*"], rows),
+            Block("Best accuracy", ["", *[f"{v:.2f}" for v in SHOWN]], best_rows),
+        ],
+        records=records,
+        claims=[c for own in by_split(records) for c in claims_of(own, f"ca {own[0]['split']}")],
         chart=charts.fronts(points),
-        notes=(
-            f"The authors' k-means (2014): best accuracy at T* ≤ .10, .15, .20, .30: "
-            f"{', '.join(str(v) for v in stored)}.",
-        ),
     )

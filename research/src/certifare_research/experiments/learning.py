@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from certifare_research.evaluation.outcomes import Outcome
+from certifare_research.evenly import evenly
 from certifare_research.experiments import charts, published
 from certifare_research.experiments.framework import Block, Page, Run
 from certifare_research.experiments.published import PublishedRun
@@ -78,7 +79,7 @@ def run(run: Run) -> Page:
         for method in KNOBS:
             path = along_the_knob(runs, data, method)
             records += path
-            rows += [_row(r) for r in _spread(path)] or [[f"{method}: {published.ABSENT}", *[None] * 4]]
+            rows += [_row(r) for r in evenly(path, MOST)] or [[f"{method}: {published.ABSENT}", *[None] * 4]]
             points += [{"series": f"{method}, {title}", **r} for r in path]
             summary.append(_summary(f"{method}, {title}", path))
         rows.append(_identity(runs, data))
@@ -118,13 +119,6 @@ def run(run: Run) -> Page:
             "variants' training are 100 epochs.",
         ),
     )
-
-
-def _spread(path: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """At most so many rows, first and last among them."""
-    if len(path) <= MOST:
-        return list(path)
-    return [path[round(i * (len(path) - 1) / (MOST - 1))] for i in range(MOST)]
 
 
 def _row(r: dict[str, Any]) -> list[Any]:

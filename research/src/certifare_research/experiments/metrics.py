@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from certifare_research.experiments import as_published, charts, published
-from certifare_research.experiments.comparison import SPLITS, levels, over
-from certifare_research.experiments.delivered import WAYS, delivered
-from certifare_research.experiments.framework import LEVELS, Block, Page, Run, claim
-from certifare_research.experiments.growths import front
+from certifare_research.experiments.delivered import METRIC, WAYS, claims, course, delivered, row
+from certifare_research.experiments.framework import LEVELS, Block, Page, Run
+from certifare_research.experiments.growths import front, within
 
 WORDS = {"equal_opportunity": "Equal opportunity", "equalized_odds": "Equalized odds"}
 SHORT = {"equal_opportunity": "eopp", "equalized_odds": "eo"}
@@ -16,21 +13,12 @@ SHORT = {"equal_opportunity": "eopp", "equalized_odds": "eo"}
 
 def page(run: Run, metric: str) -> Page:
     """Compare certified and measured distances of one metric."""
-    splits = range(SPLITS if not run.quick else 1)
+    splits = len(run.splits)
     ways = [way for way in WAYS if metric == "equal_opportunity" or way != "calibrated cells"]
-    certified = [
-        r for found in run.each(delivered, [("health", way, i, metric) for way in ways for i in splits]) for r in found
-    ]
-    rows: list[list[Any]] = []
-    points: list[dict[str, Any]] = []
-    for way in ways:
-        found = [[r["accuracy"] for r in certified if (r["kind"], r["level"]) == (way, v)] for v in LEVELS]
-        rows.append([f"{way}: certified, T* ≤", *[over(at, len(splits)) for at in found]])
-        points += [
-            {"series": way, "distance": v, "accuracy": sum(at) / len(at), "certified": True}
-            for v, at in zip(LEVELS, found, strict=True)
-            if at
-        ]
+    found = run.each(delivered, [("health", way, i, metric) for way in ways for i in run.splits])
+    certified = [r for part in found for r in part]
+    rows = [row(certified, way, splits) for way in ways]
+    points = course(certified, ways, LEVELS)
     theirs = [
         {
             "data": "health",
@@ -44,17 +32,17 @@ def page(run: Run, metric: str) -> Page:
             "distance": r.evaluation.mean_distance(metric),
         }
         for r in published.select(published.runs_of(run), data="health", task="y", classifier="mlp50", target="y")
-        if r.metric in ("demographic_parity", metric) and r.effort == 1
+        if r.metric in (METRIC, metric) and r.effort == 1
     ]
     for method in (as_published.METHOD, *published.METHODS):
-        for trained in dict.fromkeys((metric, "demographic_parity")):
+        for trained in dict.fromkeys((metric, METRIC)):
             own = [r for r in theirs if (r["kind"], r["trained_for"]) == (method, trained)]
             if not own:
                 continue
             words = f"{method}, made for {trained.replace('_', ' ')}"
             if own[0]["bound"] is not None:
-                rows.append([f"{words}: T* by the lemmas ≤, best on test", *levels(own, "bound", len(splits))])
-            rows.append([f"{words}: measured ≤", *levels(own, "distance", len(splits))])
+                rows.append([f"{words}: T* by the lemmas ≤, best on test", *within(own, LEVELS, splits)])
+            rows.append([f"{words}: measured ≤", *within(own, LEVELS, splits, "distance")])
             if method == as_published.METHOD:
                 points += front([r for r in own if r["split"] == 0], "distance", words)
     others = [r for r in theirs if r["split"] == 0 and r["kind"] in published.METHODS and r["kind"] != "identity"]
@@ -73,17 +61,7 @@ def page(run: Run, metric: str) -> Page:
         "standard deviation, and of how many splits where not all have such a setting.",
         blocks=[Block("Best accuracy at", ["distance", *[f"{v:.2f}" for v in LEVELS]], rows)],
         records=[{k: v for k, v in r.items() if k != "outcome"} for r in [*certified, *theirs]],
-        claims=[
-            claim(
-                f"health {r['split']}",
-                f"{r['kind']} {r['level']}",
-                "majority vote",
-                r["outcome"],
-                r["bound"],
-                metric,
-            )
-            for r in certified
-        ],
+        claims=claims(certified, metric),
         chart=charts.fronts(points, "T* (solid) or measured distance (dashed)"),
         notes=(
             "“FARE as published, made for this metric” has the paper's criterion: Gini_s of the records with a label, "

@@ -7,9 +7,16 @@ from typing import Any
 
 from certifare_research.experiments import charts, published
 from certifare_research.experiments.arrays import SHARES
-from certifare_research.experiments.comparison import SPLITS, over
 from certifare_research.experiments.framework import Block, Page, Run
-from certifare_research.experiments.growths import best, claims_of, distinct, explore, front, independent_parts
+from certifare_research.experiments.growths import (
+    by_split,
+    claims_of,
+    distinct,
+    explore,
+    front,
+    independent_parts,
+    within,
+)
 
 LEVELS = (0.10, 0.15, 0.20, 0.30)
 
@@ -39,23 +46,16 @@ def encoders(run: Run, item: Sequence[Any]) -> list[dict[str, Any]]:
 
 def run(run: Run) -> Page:
     """Show fronts of both kinds."""
-    splits = range(SPLITS if not run.quick else 1)
-    items = [(name, split) for name in KINDS for split in splits]
+    items = [(name, split) for name in KINDS for split in run.splits]
     ours = [r for found in run.each(encoders, items) for r in found]
     rows: list[list[Any]] = []
     points = []
     for kind in KINDS:
         own = [r for r in ours if r["kind"] == kind]
-        by_split = [[r for r in own if r["split"] == split] for split in splits]
         for words, by in (("T*", "bound"), ("T* by the lemmas", "lemmas"), ("measured", "distance")):
-            found = [[best(records, v, by) for records in by_split] for v in LEVELS]
-            rows.append(
-                [
-                    f"{kind}: {words} ≤",
-                    *[over([r["accuracy"] for r in at if r is not None], len(splits)) for at in found],
-                ]
-            )
-        points += [*front(by_split[0], "bound", kind), *front(by_split[0], "distance", kind)]
+            rows.append([f"{kind}: {words} ≤", *within(own, LEVELS, len(run.splits), by)])
+        first = by_split(own)[0]
+        points += [*front(first, "bound", kind), *front(first, "distance", kind)]
     stored = [published.anchor("ACSIncomeMulti-CA-2014", "tree", f"acc@T<={v:.2f}") for v in LEVELS]
     rows.append(["authors' FARE (2014): T* ≤", *stored])
     return Page(
@@ -66,7 +66,7 @@ def run(run: Run) -> Page:
         "deviation.",
         blocks=[Block("Best accuracy", ["", *[f"{v:.2f}" for v in LEVELS]], rows)],
         records=ours,
-        claims=[c for i in splits for c in claims_of([r for r in ours if r["split"] == i], f"classes {i}")],
+        claims=[c for own in by_split(ours) for c in claims_of(own, f"classes {own[0]['split']}")],
         chart=charts.fronts(points, "T* (solid) or measured distance (dashed)"),
         notes=(
             "In the data set that the authors' code makes, every feature of every asian record is the number 2; it "

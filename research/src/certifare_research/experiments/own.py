@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from certifare_research import extensions
-from certifare_research.evaluation import attack, evaluate
 from certifare_research.evaluation.outcomes import Evaluation, Outcome
+from certifare_research.evaluation.protocol import attack, evaluate
 from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import Run
 from certifare_research.experiments.published import PublishedRun
