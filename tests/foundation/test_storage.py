@@ -23,11 +23,15 @@ from certifare.foundation.storage import (
 )
 
 SOURCES = Path(storage.__file__).parents[1]
-#: Where certifare reads what it has brought along, or has just written itself.
+#: Where certifare reads what it has brought along, what is installed or just written, or opens no file at all.
 OWN = {
+    ("cli/plugins.py", "read_text"),
+    ("cli/studio.py", "open"),
     ("drawing/palette.py", "read_text"),
     ("report/html.py", "read_text"),
     ("report/pdf.py", "read_bytes"),
+    ("studio/server.py", "open"),
+    ("studio/server.py", "read_text"),
     ("tables/stores.py", "open"),
 }
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices are POSIX's")

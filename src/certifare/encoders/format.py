@@ -28,7 +28,7 @@ MOST_LISTS = 1 << 21
 
 Scalar = bool | int | float | str | None
 Count = Annotated[int, Meta(ge=0)]
-Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Proportion = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class DocumentHeader(Struct):
@@ -61,8 +61,8 @@ class Place(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     representative: dict[str, Scalar]
     records: Count | None = None
-    groups: list[Share] | None = None
-    labels: list[list[Share]] | None = None
+    groups: list[Proportion] | None = None
+    labels: list[list[Proportion]] | None = None
 
 
 class Rule(Struct, forbid_unknown_fields=True, omit_defaults=True):

@@ -24,7 +24,7 @@ from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import certify_counts
 from certifare.certificates.planning import plan_table
 from certifare.errors import ArgumentError, CertifareError, FileError, LooksError
-from certifare.foundation.storage import atomic_file
+from certifare.foundation.storage import atomic_file, open_regular
 from certifare.frontier import Grid
 from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.readiness import Readiness, check_table
@@ -84,7 +84,8 @@ class Project:
         """Open a project of an earlier run of the server."""
         project = cls(folder)
         try:
-            project._kept |= json.loads((folder / "project.json").read_text("utf-8"))
+            with open_regular(folder / "project.json") as file:
+                project._kept |= json.loads(file.read())
         except (OSError, ValueError) as error:
             raise FileError(f"The project {folder.name} cannot be opened again: {error}.") from error
         return project

@@ -25,6 +25,7 @@ from starlette.routing import Route
 
 from certifare.document.keys import new_key
 from certifare.errors import ArgumentError, CertifareError, FileError
+from certifare.foundation.storage import open_regular
 from certifare.report.html import style_sheet
 from certifare.studio.guard import REPORT_POLICY, Guard
 from certifare.studio.projects import Project
@@ -75,9 +76,10 @@ class Studio:
         earlier = []
         for path in found:
             try:
-                kept = json.loads(path.read_text("utf-8"))
+                with open_regular(path) as file:
+                    kept = json.loads(file.read())
                 earlier.append({"id": path.parent.name, "name": kept["name"], "issued": len(kept["issued"])})
-            except (OSError, ValueError, KeyError):
+            except (OSError, ValueError, KeyError, FileError):
                 continue
         return {**project.state(), "earlier": earlier}
 
