@@ -318,3 +318,10 @@ def test_without_what_is_above_the_cap_the_bound_would_be_missed():
         alone += certify_counts(CellCounts(counts, "fm")).bound < truth
     assert misses <= 2
     assert alone > runs / 2
+
+
+def test_limits_by_capped_weights_follow_from_those_by_whole_weights():
+    from certifare.certificates.tail import lowered, raised, unlowered, unraised
+
+    assert unraised(raised(0.1, 0.05), 0.05) == pytest.approx(0.1)
+    assert unlowered(lowered(0.1, 0.05), 0.05) == pytest.approx(0.1)
