@@ -7,6 +7,7 @@ from tests.certificates.given import Given
 from certifare import CellCounts, certify, certify_counts, one_per_cluster, thin
 from certifare.certificates.counts import OTHER_KEPT, THINNED, THINNED_CLUSTERS, Exclusion
 from certifare.certificates.population import BY_WEIGHT, ONE_OF_CLUSTER
+from certifare.certificates.sampling import check_draw
 from certifare.certificates.tail import Tail
 from certifare.errors import ArgumentError, DocumentError
 
@@ -321,3 +322,8 @@ def test_the_seed_is_zero_unless_given():
     ):
         assert drawn.seed == 0
         assert drawn.keep.tolist() == same.keep.tolist()
+
+
+def test_records_that_are_worth_nothing_are_refused():
+    with pytest.raises(DocumentError, match="worth"):
+        check_draw((), (), records=10, effective_size=5e-324, capped=False)

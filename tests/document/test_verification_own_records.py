@@ -4,6 +4,8 @@ In each of two groups all records are in a cell of their own. Whatever half of t
 depend on the numbers of records alone.
 """
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -125,6 +127,18 @@ def test_own_records_are_not_looked_at_where_the_encoder_is_another(written, tmp
     assert [name for name, check in checks.items() if check.ok is False] == ["encoder"]
     assert checks["data"].ok is None
     assert "training records" not in checks
+    assert verdict.outcome == "FAIL"
+
+
+def test_own_records_are_not_looked_at_where_the_statement_contradicts_itself(written, tmp_path):
+    verified = written([[50_000, 50_000], [50_000, 50_000]])
+    path = tmp_path / "certificate.json"
+    document = json.loads(path.read_text("utf-8"))
+    document["predicate"]["claim"]["words"] = "Nobody is ever treated differently."
+    path.write_text(json.dumps(document), encoding="utf-8")
+    checks, verdict = verified(apart(500))
+    assert [name for name, check in checks.items() if check.ok is False] == ["statement"]
+    assert checks["data"].ok is None
     assert verdict.outcome == "FAIL"
 
 

@@ -133,6 +133,18 @@ def test_certify_and_transform_a_dataframe_where_it_is(place: Place, encoder: An
         certify(encoder, frame, sensitive_features="gender")
 
 
+def test_columns_of_spark_may_have_any_name(spark: Any) -> None:
+    """Also one with a dot, a space or a backtick."""
+    rng = np.random.default_rng(0)
+    name, groups = "wa.ge `x", ["f", "m"] * 200
+    X = pd.DataFrame({name: rng.normal(size=400)})
+    encoder = FairTreeEncoder(max_cells=3, min_cell_size=20).fit(X, X[name] > 0, sensitive_features=groups)
+    fresh = [(float(value), group) for value, group in zip(rng.normal(size=400), groups, strict=True)]
+    frame = spark.createDataFrame(fresh, [name, "s.ex"])
+    assert encoder.transform(frame).toArrow().column_names == [name]
+    assert certify(encoder, frame, sensitive_features="s.ex").counts.n_records == 400
+
+
 GRID = Grid(gammas=[0.9], min_cell_sizes=[50], cells=[2, 4, 8])
 
 

@@ -47,10 +47,11 @@ class SparkEngine:
     def reduce(self, work: Callable[[Any], T], merge: Callable[[Sequence[T]], T], progress: Share | None = None) -> T:
         """Merge the results of ``work`` for all partitions, in order."""
         sent = self._context.broadcast(write_work(work))
-        run = functools.partial(_run, sent, __version__)
+        names = list(work.columns)  # type: ignore[attr-defined]
+        run = functools.partial(_run, sent, __version__, names)
         # Columns that the work does not read need not be moved to Python.
-        read = [f"`{name.replace('`', '``')}`" for name in work.columns]  # type: ignore[attr-defined]
-        parts = self._frame.select(*read).mapInArrow(run, "number int, result binary")
+        read = [f"`{name.replace('`', '``')}`" for name in names]
+        parts = _plainly_named(self._frame.select(*read)).mapInArrow(run, "number int, result binary")
         try:
             with _Watching(self._context, progress):
                 rows = sorted(_collected(parts), key=lambda row: row[0])
@@ -71,10 +72,16 @@ def encode_spark(encoder: RestrictedEncoder, frame: Any, sensitive_features: Any
     # Types follow from the encoder and the columns, not from the records.
     example = _encoded(encoder, schema.empty_table(), groups).schema
     sent = _context_of(frame).broadcast(msgspec.msgpack.encode(EncoderBytes.of(encoder)))
-    return frame.mapInArrow(functools.partial(_encode, sent, groups), from_arrow_schema(example))
+    encode = functools.partial(_encode, sent, groups, schema.names)
+    return _plainly_named(frame).mapInArrow(encode, from_arrow_schema(example))
 
 
-def _run(sent: Any, version: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _plainly_named(frame: Any) -> Any:
+    """Return a dataframe with other names of columns: ``mapInArrow`` takes no name with a dot or a backtick."""
+    return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+
+
+def _run(sent: Any, version: str, names: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Do the work with a partition, on an executor."""
     from pyspark import TaskContext
 
@@ -84,17 +91,19 @@ def _run(sent: Any, version: str, batches: Iterator[pa.RecordBatch]) -> Iterator
     if found:
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        result = read_work(sent.value)(FramePiece(pa.Table.from_batches(found), number))
+        result = read_work(sent.value)(FramePiece(pa.Table.from_batches(found).rename_columns(names), number))
         yield pa.RecordBatch.from_pydict(
             {"number": pa.array([number], pa.int32()), "result": pa.array([write_result(result)], pa.binary())}
         )
 
 
-def _encode(sent: Any, groups: Sequence[str] | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _encode(
+    sent: Any, groups: Sequence[str] | None, names: list[str], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Encode a partition, on an executor."""
     encoder = msgspec.msgpack.decode(sent.value, type=EncoderBytes).read()
     for batch in batches:
-        yield from _encoded(encoder, pa.Table.from_batches([batch]), groups).to_batches()
+        yield from _encoded(encoder, pa.Table.from_batches([batch]).rename_columns(names), groups).to_batches()
 
 
 def _encoded(encoder: RestrictedEncoder, table: pa.Table, groups: Sequence[str] | None) -> pa.Table:
