@@ -89,6 +89,7 @@ def performance(accuracy):
         "records": 3000,
         "baseline": 0.6,
         "worthless": False,
+        "little": False,
     }
 
 

@@ -13,7 +13,7 @@ from certifare.report.evaluation import evaluate
 from .samples import ENCODERS, HOSTILE, SCRIPT, bundle, people, table
 
 
-@pytest.fixture(scope="module", params=["tree", "boosted", "aware"])
+@pytest.fixture(scope="module", params=["tree", "boosted"])
 def evaluated(request, tmp_path_factory):
     path, document = bundle(tmp_path_factory.mktemp("evaluated"), request.param)
     train, fresh = table(seed=0), table(seed=1)
