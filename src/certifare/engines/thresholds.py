@@ -309,8 +309,8 @@ def closer(edges: Keys, intervals: NDArray[np.int64]) -> Keys:
 def numbers_between(low: float, high: float, n: int) -> NDArray[np.float64]:
     """Return about n numbers between two, evenly among all that a double can hold.
 
-    >>> numbers_between(-1.0, 1.0, 3).tolist()
-    [-1.9090068380061077e-154, 0.0, 1.9090068380061077e-154]
+    >>> numbers_between(1.0, 4.0, 3).tolist()
+    [1.5, 2.0, 3.0]
     """
     first, last = (_position(number) for number in (low, high))
     positions = sorted({first + (last - first) * i // (n + 1) for i in range(1, n + 1)} - {first, last})

@@ -32,8 +32,8 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     >>> from certifare import CellCounts, certify_counts
     >>> from certifare.report import report_data
     >>> c = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]))
-    >>> print(render_markdown(report_data(c)).splitlines()[2][:60])
-    With 95 % confidence, no classifier, score or rule that sees
+    >>> print(render_markdown(report_data(c)).splitlines()[2][6:])
+    = 0.2584** with 95 % confidence
     """
     text = _environment().get_template("report.md").render(data=data, best_points=best_points)
     return undirected(re.sub(r"\n{3,}", "\n\n", text).strip()) + "\n"
