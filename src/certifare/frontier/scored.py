@@ -103,15 +103,16 @@ class ScoreCalibration(Calibration):
 
     def calibrate(self, target: float) -> tuple[CalibratedEncoder, Certificate] | None:
         """Let all records set thresholds, by the plan with the most cells within a target; None if there is none."""
-        encoder = CalibratedEncoder(
-            target=target,
-            max_cells=self.max_cells,
-            confidence=self.claim.confidence,
-            score_column=self.score_column,
-            shares=self.shares,
-            tie_column=self.tie_column,
-            random_state=self.seed,
-        )
+        parameters: dict[str, Any] = {
+            "target": target,
+            "max_cells": self.max_cells,
+            "confidence": self.claim.confidence,
+            "score_column": self.score_column,
+            "shares": self.shares,
+            "tie_column": self.tie_column,
+            "random_state": self.seed,
+        }
+        encoder = CalibratedEncoder(**parameters)
         table = self.certify_sample.table
         training = in_memory(encoder.prepare(self.features(table), sensitive_features=table.groups))
         chosen = encoder.choose(encoder.plans(training, self.counted_sizes()), training)
