@@ -1,41 +1,21 @@
 import json
 import os
-import stat
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.bundle.conftest import GRID, people
 
-from certifare import Policy, load_encoder
+from certifare import Policy
 from certifare.bundle import produce
 from certifare.certificates.assumptions import ASSUMPTIONS, FIXED_IN_ADVANCE
-from certifare.document import new_key, read_document, verify_document
-from certifare.encoders import Fingerprint
-from certifare.errors import ArgumentError, FileError, RepeatedRecordsError
+from certifare.document import read_document, verify_document
+from certifare.errors import ArgumentError, RepeatedRecordsError
 from certifare.frontier import Grid
 from certifare.frontier.job import PARTED
 from certifare.frontier.ordering import LONGEST
 from certifare.frontier.paths import PartCounts
-from certifare.tables.files import read_file
-from certifare.tables.splitting import split
 from certifare.tables.table import Table
-
-GRID = Grid(kinds=["tree"], gammas=[0.3, 0.8, 0.95], min_cell_sizes=[40], cells=[2, 4, 8, 16])
-
-
-def people(n, seed):
-    rng = np.random.default_rng(seed)
-    sex = rng.choice(["f", "m"], n)
-    age = rng.normal(45, 12, n).round()
-    job = np.where(rng.random(n) < 0.4 + 0.2 * (sex == "m"), rng.choice(["a", "b"], n), rng.choice(["c", "d"], n))
-    score = 0.07 * (age - 45) + 0.8 * (job == "a") - 0.5 * (job == "c") + rng.normal(0, 0.7, n)
-    return pd.DataFrame({"age": age, "job": job, "sex": sex, "paid": np.where(score > 0, "yes", "no")})
-
-
-@pytest.fixture(scope="module")
-def bundle():
-    return produce(people(8000, 0), label="paid", sensitive="sex", target=0.12, grid=GRID)
 
 
 def test_a_target_that_can_be_met(bundle):
@@ -96,62 +76,6 @@ def test_a_target_that_cannot_be_met(tmp_path):
     assert larger.target > 0.02
     assert str(bundle).startswith("NO SOLUTION (target 0.02): About")
     assert bundle.to_dict()["bound"] is None
-
-
-def test_advice_comes_true():
-    """With the records that were asked for, and with the target that was proposed, there is a solution."""
-    asked = produce(people(3000, 2), label="paid", sensitive="sex", target=0.03, grid=GRID)
-    assert asked.verdict == "NO SOLUTION"
-    target = next(advice.target for advice in asked.advice if advice.target is not None)
-    records = next(advice.records for advice in asked.advice if advice.records is not None)
-    # Other people of the same population: choosing again on the same records would not be fair.
-    outcomes = [produce(people(3000, s), label="paid", sensitive="sex", target=target, grid=GRID) for s in (3, 4, 5)]
-    assert sum(outcome.verdict == "PASS" for outcome in outcomes) >= 2
-    outcomes = [produce(people(records, s), label="paid", sensitive="sex", target=0.03, grid=GRID) for s in (6, 7, 8)]
-    assert sum(outcome.verdict == "PASS" for outcome in outcomes) >= 2
-
-
-def dealt_at_random(table, part, seed):
-    """Deal the labels of one part's people anew, so that nothing tells them; all people stay in their parts."""
-    (label,), rows = table.labels, split(table, seed=0)[part]
-    codes = label.codes.copy()
-    codes[rows] = np.random.default_rng(seed).permutation(codes[rows])
-    return replace(table, labels=(replace(label, codes=codes),))
-
-
-@pytest.mark.parametrize("target", [None, 0.5])
-def test_encoders_that_tell_nothing_beyond_chance_are_no_solution(target):
-    """Select records show it, and no certification record is looked at."""
-    table = Table.from_frame(people(3000, 4), label="paid", sensitive="sex")
-    bundle = produce(dealt_at_random(table, "select", 2), target=target, grid=GRID)
-    assert bundle.verdict == "NO SOLUTION"
-    assert bundle.certificate is bundle.measured is bundle.point is None
-    assert bundle.tested == ()
-    (advice,) = bundle.advice
-    assert "No encoder predicts the label better than chance, as far as 300 select records" in advice.text
-    assert "more records, other columns or another label" in advice.text
-
-
-@pytest.mark.parametrize("target", [None, 0.5])
-def test_certification_records_that_show_no_use_of_an_encoder_withhold_nothing(target, tmp_path):
-    """Withheld by them, certificates that are delivered would be chosen by them, and fail more often than stated."""
-    table = Table.from_frame(people(3000, 4), label="paid", sensitive="sex")
-    bundle = produce(dealt_at_random(table, "certify", 0), target=target, grid=GRID)
-    assert bundle.verdict == ("DONE" if target is None else "PASS")
-    assert bundle.certificate.bound <= (1.0 if target is None else target)
-    assert bundle.measured.worthless
-    assert bundle.to_dict()["measured"]["worthless"] is True
-    assert bundle.measured.little
-    assert bundle.warning.startswith("predicts almost nothing (AUC 0.")
-    assert bundle.to_dict()["warning"] == bundle.warning
-    # The same encoder, with the labels as they are, is of use, and has the same certificate.
-    other = produce(table, target=target, grid=GRID, ledger=False)
-    assert not other.measured.worthless
-    assert other.warning is None
-    assert (other.point, other.certificate.bound) == (bundle.point, bundle.certificate.bound)
-    for made, said in ((bundle, True), (other, False)):
-        folder = made.save(tmp_path / str(said))
-        assert ("predict almost nothing" in (folder / "report.html").read_text("utf-8")) is said
 
 
 def test_figures_are_measured_on_the_certification_records_with_their_limits(bundle):
@@ -223,18 +147,6 @@ def test_limits_of_the_chosen_encoder_hold_in_spite_of_the_choice():
         interval, without = getattr(found, name), getattr(alone, name)
         assert interval.confidence == 0.95
         assert interval.lower < without.lower < interval.estimate < without.upper < interval.upper
-
-
-def test_advice_is_about_encoders_with_as_many_cells_as_were_asked_for():
-    found = [
-        produce(people(3000, 4), label="paid", sensitive="sex", target=0.02, grid=GRID, min_cells=fewest, ledger=False)
-        for fewest in (2, 8)
-    ]
-    assert [bundle.verdict for bundle in found] == ["NO SOLUTION"] * 2
-    few, many = (next(advice.target for advice in bundle.advice if advice.target is not None) for bundle in found)
-    assert few < many
-    assert found[0].advice[0].records is not None
-    assert found[1].advice[0].text.startswith("No number of records would do")
 
 
 def test_several_labels_weights_and_missing_groups():
@@ -328,108 +240,6 @@ def test_produce_repeats_itself(bundle):
     again = produce(people(8000, 0), label="paid", sensitive="sex", target=0.12, grid=GRID, n_jobs=1, ledger=False)
     assert again.certificate == bundle.certificate
     assert again.to_dict() == bundle.to_dict()
-
-
-# -- the bundle ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def saved(bundle, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("produce")
-    private, public = new_key(folder / "producer")
-    bundle.save(folder / "bundle", key=private, command="certifare fit people.csv")
-    return folder / "bundle", public
-
-
-def test_a_bundle_holds_what_may_be_published_and_what_may_not(saved, bundle):
-    folder, _ = saved
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "certificate.json",
-        "encoder.json",
-        "findings.json",
-        "frontier.csv",
-        "private",
-        "report.html",
-    ]
-    assert sorted(path.name for path in (folder / "private").iterdir()) == ["README.txt", "fingerprint.npz", "run.json"]
-    assert stat.S_IMODE((folder / "private").stat().st_mode) == 0o700
-    encoder = load_encoder(folder / "encoder.json")
-    fresh = people(500, 9)
-    assert np.array_equal(encoder.apply(fresh), bundle.encoder.apply(fresh))
-    run = json.loads((folder / "private" / "run.json").read_text())
-    assert run["verdict"] == "PASS"
-    assert run["command"] == "certifare fit people.csv"
-    assert sum(run["parts"].values()) == 8000
-    fingerprint = Fingerprint.load(folder / "private" / "fingerprint.npz")
-    assert fingerprint.records == run["parts"]["train"]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (folder / "private").iterdir()} == {0o600}
-    published = "".join((folder / name).read_text() for name in ("encoder.json", "certificate.json", "frontier.csv"))
-    assert fingerprint.salt.hex() not in published
-
-
-def test_the_certificate_of_a_bundle_is_signed_and_says_how_it_came_about(saved, bundle):
-    folder, public = saved
-    document = read_document(folder / "certificate.json")
-    assert document.certificate == bundle.certificate
-    assert document.statement.predicate.selection.tried == bundle.tried
-    assert document.statement.predicate.selection.correction == "sequence"
-    assert document.statement.predicate.reading.sensitive == ("sex",)
-    verdict = verify_document(folder, Policy(max_bound=0.12), key=public)
-    assert verdict.passed, verdict
-
-
-def test_the_frontier_of_a_bundle_marks_the_chosen_encoder(saved, bundle):
-    rows = read_file(saved[0] / "frontier.csv")[0].to_pylist()
-    assert len(rows) == bundle.tried
-    (chosen,) = [row for row in rows if row["chosen"]]
-    assert chosen["bound"] == pytest.approx(bundle.certificate.bound)
-    assert sum(row["certified"] for row in rows) == 1
-    steps = sorted((row for row in rows if row["step"] is not None), key=lambda row: row["step"])
-    assert [row["number"] for row in steps] == [point.number for point in bundle.order]
-
-
-def test_the_report_of_a_bundle(saved, bundle):
-    page = (saved[0] / "report.html").read_text()
-    assert page.startswith("<!")
-    assert "T* = 0.1200" in page
-    assert "their own bounds are not claimed" in page
-    assert "Predictive performance" in page
-
-
-def test_suppression_hides_cells_and_keeps_the_bound(bundle, tmp_path):
-    bundle.save(tmp_path / "bundle", suppress=5000)
-    document = read_document(tmp_path / "bundle" / "certificate.json")
-    assert document.certificate.bound == bundle.certificate.bound
-    assert document.statement.predicate.suppression.below == 5000
-    assert load_encoder(tmp_path / "bundle" / "encoder.json").describe()[0].records is None
-
-
-def test_only_bundles_are_replaced(bundle, tmp_path):
-    folder = tmp_path / "bundle"
-    bundle.save(folder)
-    with pytest.raises(FileError, match="holds a bundle already.*--replace"):
-        bundle.save(folder)
-    bundle.save(folder, replace=True)
-    (folder / "letters.txt").write_text("dear")
-    with pytest.raises(FileError, match="holds other files"):
-        bundle.save(folder, replace=True)
-    assert (folder / "letters.txt").read_text() == "dear"
-    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
-
-
-def test_nothing_is_left_where_saving_fails(bundle, tmp_path, monkeypatch):
-    import certifare.report
-
-    def interrupted(_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(certifare.report, "render_html", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        bundle.save(tmp_path / "bundle")
-    assert list(tmp_path.iterdir()) == []
-
-
-# -- is it sound? -------------------------------------------------------------------------------------------------
 
 
 def coin_people(n, rng):
