@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.bundle.conftest import GRID, people
 
@@ -75,3 +76,18 @@ def test_advice_is_about_encoders_with_as_many_cells_as_were_asked_for():
     assert few < many
     assert found[0].advice[0].records is not None
     assert found[1].advice[0].text.startswith("No number of records would do")
+
+
+@pytest.mark.parametrize(
+    ("weight", "said"), [(0.3, "with --target 0.2"), (0.0, "no larger target is expected to help")]
+)
+def test_a_warning_names_larger_targets_only_if_they_are_expected_to_give_more(weight, said):
+    """Within the target only a weak column remains; the other column is bound to the group, and may be of use."""
+    rng = np.random.default_rng(0)
+    group, weak = rng.integers(0, 2, 8000), rng.integers(0, 2, 8000)
+    bound = rng.random(8000) < 0.4 + 0.15 * group
+    label = rng.random(8000) < 0.45 + 0.08 * weak + 1.5 * weight * bound
+    frame = pd.DataFrame({"weak": weak, "bound": bound.astype(int), "group": group, "y": label})
+    bundle = produce(frame, label="y", sensitive="group", target=0.08, grid=GRID, ledger=False)
+    assert bundle.measured.little
+    assert said in bundle.warning

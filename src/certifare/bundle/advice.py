@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Targets of which a forecast is given if the cells predict almost nothing.
 LARGER_TARGETS = (0.05, 0.08, 0.12, 0.2, 0.3)
+#: A larger target is named if it is expected to give this much more.
+WORTH_NAMING = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +130,24 @@ def _round_up(number: float) -> int:
 
 
 def warn_of_little(search: Search | CalibratedSearch, measured: Measured, target: float | None, min_cells: int) -> str:
-    """Say that an encoder predicts almost nothing, and what the search expects of larger targets."""
+    """Say that an encoder predicts almost nothing, and which larger targets the search expects more of."""
     performance = measured.performance
-    figure = (
-        f"explains {performance.explained.estimate:.1%} of the label"
-        if performance.auc is None
-        else f"AUC {performance.auc.estimate:.3f}"
-    )
+    auc = performance.auc
+    figure = f"explains {performance.explained.estimate:.1%} of the label" if auc is None else f"AUC {auc.estimate:.3f}"
     words = f"predicts almost nothing ({figure}; the commonest label is right for {performance.baseline:.1%})"
     useful, expected = [search.candidates[i] for i in search.useful(min_cells)], {}
-    for larger in LARGER_TARGETS:
+    most = performance.explained.estimate if auc is None else auc.estimate
+    targets = [larger for larger in LARGER_TARGETS if larger > (target or measured.distance.estimate)]
+    for larger in targets:
         within = [candidate for candidate in useful if candidate.prediction.reachable() <= larger]
-        if within and larger > (target or measured.distance.estimate):
-            best = max(within, key=lambda candidate: candidate.utility)
-            expected[f"{larger:g}"] = f"{best.explained:.1%}" if best.auc is None else f"{best.auc:.2f}"
+        if not within:
+            continue
+        best = max(within, key=lambda candidate: candidate.utility)
+        value = best.explained if best.auc is None else best.auc
+        if value >= most + WORTH_NAMING:
+            most = value
+            expected[f"{larger:g}"] = f"{value:.1%}" if best.auc is None else f"{value:.2f}"
     if not expected:
-        return f"{words}."
-    what = "of the label explained" if performance.auc is None else "AUC"
+        return f"{words}; no larger target is expected to help." if targets else f"{words}."
+    what = "of the label explained" if auc is None else "AUC"
     return f"{words}; with --target {' / '.join(expected)} expect about {what} {' / '.join(expected.values())}."
