@@ -79,7 +79,7 @@ def test_advice_is_about_encoders_with_as_many_cells_as_were_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("weight", "said"), [(0.3, "with --target 0.2"), (0.0, "no larger target is expected to help")]
+    ("weight", "said"), [(0.3, "with --target 0.3 expect about AUC"), (0.0, "no larger target is expected to help")]
 )
 def test_a_warning_names_larger_targets_only_if_they_are_expected_to_give_more(weight, said):
     """Within the target only a weak column remains; the other column is bound to the group, and may be of use."""
