@@ -218,8 +218,8 @@ def test_the_claim_says_whom_it_is_about():
     frame = people(6000, 0).assign(home=np.arange(6000) // 2)
     frame.loc[:49, "sex"] = None
     bundle = produce(frame, label="paid", sensitive="sex", cluster="home", grid=GRID)
-    assert bundle.certificate.population == ("with a known group", "one at random of a random cluster")
-    assert "among records with a known group, one at random of a random cluster (" in str(bundle.certificate)
+    assert bundle.certificate.population == ("with a known group", "drawn one at random from each cluster")
+    assert "among records with a known group, drawn one at random from each cluster (" in str(bundle.certificate)
 
 
 @pytest.mark.parametrize("target", [0.0, -1, 1.5, float("nan")])

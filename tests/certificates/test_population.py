@@ -51,7 +51,7 @@ def test_records_that_are_left_out_take_no_part_in_a_draw():
     )
     labelled = records[records["label"].notna()]
     assert certificate.counts.n_records == labelled["person"].nunique()
-    assert certificate.population == ("with a known label", "one at random of a random cluster")
+    assert certificate.population == ("with a known label", "drawn one at random from each cluster")
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_records_that_are_left_out_take_no_part_in_a_draw():
     [
         ({}, ()),
         ({"weights": "w"}, ("in proportion to their weights",)),
-        ({"clusters": "person"}, ("one at random of a random cluster",)),
+        ({"clusters": "person"}, ("drawn one at random from each cluster",)),
         ({"clusters": "person", "population": "records"}, ()),
         (
             {"clusters": "person", "weights": "w"},
-            ("one at random of a random cluster", "in proportion to their weights"),
+            ("drawn one at random from each cluster", "in proportion to their weights"),
         ),
         ({"clusters": "person", "weights": "w", "population": "records"}, ("in proportion to their weights",)),
         ({"missing": "drop"}, ("with a known group",)),

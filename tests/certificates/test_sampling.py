@@ -172,11 +172,11 @@ def test_what_an_honest_draw_says_holds_together(how):
 @pytest.mark.parametrize(
     ("how", "changes", "words"),
     [
-        ("clusters", {"population": ()}, "one at random of a random cluster"),
+        ("clusters", {"population": ()}, "drawn one at random from each cluster"),
         ("clusters", {"population": (), "effective_size": None}, "no effective_size"),
         ("clusters", {"effective_size": None, "seed": None}, "no effective_size"),
         ("clusters", {"seed": None}, "by which seed"),
-        ("clusters and weights", {"population": (BY_WEIGHT,)}, "one at random of a random cluster"),
+        ("clusters and weights", {"population": (BY_WEIGHT,)}, "drawn one at random from each cluster"),
         ("records of clusters", {"population": (ONE_OF_CLUSTER,)}, "thinned to their size"),
         ("records of clusters", {"effective_size": None, "seed": None}, "no effective_size"),
         ("weights", {"effective_size": None, "seed": None}, "no effective_size"),

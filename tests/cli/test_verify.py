@@ -398,7 +398,7 @@ def test_own_records_of_another_population_decide_nothing(cli, files, tmp_path):
         "certify", files / "encoder.json", tmp_path / "homes.csv", "--sensitive", "sex", "--cluster", "home",
         "--output", tmp_path / "certificate.json",
     )  # fmt: skip
-    assert "among records one at random of a random cluster" in certified.stdout
+    assert "among records drawn one at random from each cluster" in certified.stdout
     verify = ("verify", tmp_path / "certificate.json", "--encoder", files / "encoder.json", "--data")
 
     # The certificate says by which column: one record of each home is drawn, unless a table has no such column.
@@ -409,7 +409,7 @@ def test_own_records_of_another_population_decide_nothing(cli, files, tmp_path):
     table = read_records(load_encoder(encoder), files / "fresh.csv", Reading(sensitive=("sex",)))
     undecided = verify_document(document, encoder=encoder, data=table)
     assert undecided.outcome == "INCONCLUSIVE"
-    assert "one at random of a random cluster; your records stand for all records" in str(undecided)
+    assert "drawn one at random from each cluster; your records stand for all records" in str(undecided)
 
 
 def test_an_own_record_without_a_label_is_left_out_where_the_metric_looks_at_labels(cli, files, tmp_path):

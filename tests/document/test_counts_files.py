@@ -447,7 +447,7 @@ def test_draws_of_several_holders_add_up_with_their_assumptions(encoder: FairTre
         assert (both.seed, both.effective_size) == (None, 20.0)
         assert both.assumptions[-2:] == (OTHER_PEOPLE, OWN_CLUSTERS)
         assert both.assumptions.count("Clusters stay.") == 1
-        assert one.population == both.population == ("one at random of a random cluster",)
+        assert one.population == both.population == ("drawn one at random from each cluster",)
     weights = {"cluster": None, "weight": "w", "max_weight": 9.0}
     weighted = pool({"a": make(**weights), "b": make(**weights, seed=2)})
     assert weighted.counted.counts.n_records == 2 * 90 * encoder.n_cells_

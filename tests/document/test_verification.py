@@ -645,12 +645,12 @@ def test_a_draw_by_clusters_cannot_be_left_unsaid(population):
     kept = int(sample.keep.sum())
     honest = certify_counts(CellCounts([[kept // 4, kept // 4], [kept // 4, kept // 4]], "fm"), drawn=sample)
     assert verify_document(stated(honest)).passed
-    other = () if honest.population else ("one at random of a random cluster",)
+    other = () if honest.population else ("drawn one at random from each cluster",)
 
     failure = refusal(verify_document(stated(msgspec.structs.replace(honest, population=other))))
 
     assert failure.name == "figures"
-    assert "one at random of a random cluster" in failure.message
+    assert "drawn one at random from each cluster" in failure.message
     for changes in ({"effective_size": None}, {"seed": None}, {"effective_size": None, "seed": None}):
         assert not verify_document(stated(msgspec.structs.replace(honest, **changes))).passed
 

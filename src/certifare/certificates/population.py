@@ -23,12 +23,12 @@ Phrase = Literal[
     "with a known weight",
     "with a known cluster",
     "with a known value of the given column",
-    "one at random of a random cluster",
+    "drawn one at random from each cluster",
     "in proportion to their weights",
 ]
 
 #: Phrases for sampled records.
-ONE_OF_CLUSTER: Phrase = "one at random of a random cluster"
+ONE_OF_CLUSTER: Phrase = "drawn one at random from each cluster"
 BY_WEIGHT: Phrase = "in proportion to their weights"
 
 #: Phrases that follow from records that were left out.
