@@ -34,8 +34,7 @@ def test_the_help_of_fit_shows_at_most_20_options_and_where_the_others_are(cli):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_all_options_of_a_command_are_in_one_of_two_helps(cli, name):
     declared = {max(p.opts, key=len) for p in COMMANDS[name].params if p.param_type_name == "option"}
-    rarer = any(getattr(p, "hidden", False) for p in COMMANDS[name].params)
-    text = cli(name, "--help-all" if rarer else "--help").stdout
+    text = cli(name, "--help-all").stdout
     assert set(shown(text)) == declared | {"--help"}
     assert "<bool>" not in text
     assert not re.search(r"--.*<list", text)

@@ -29,15 +29,14 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args)
 
     def get_help_option_names(self, ctx: Any) -> list[str]:
-        """Offer the second step only if there is one."""
-        return ["--help", "--help-all"] if self._rarer else ["--help"]
+        """Offer both steps on every command, whether or not the second shows more."""
+        return ["--help", "--help-all"]
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option that shows help, a flag like others."""
         option: Any = super().get_help_option(ctx)
         option.metavar = ""
-        if self._rarer:
-            option.help = "Show these options, or all of them, and exit."
+        option.help = "Show these options, or all of them, and exit."
         return option
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
