@@ -428,3 +428,9 @@ def test_an_own_record_without_a_label_is_left_out_where_the_metric_looks_at_lab
     assert result.status == 0, result.stdout
     shown = cli("show", tmp_path / "certificate.json")
     assert "among records with a known label" in said(shown)
+
+
+def test_a_bundle_that_does_not_exist_is_named(cli, tmp_path):
+    result = cli("verify", tmp_path / "absent", "--data", tmp_path / "people.csv")
+    assert result.status == 2
+    assert "There is no certificate or bundle" in result.stderr

@@ -14,7 +14,7 @@ from certifare.cli.options import METRICS, Json, Options, PublicKey, declare, op
 from certifare.cli.running import INCONCLUSIVE, REFUSED
 from certifare.cli.terminal import emit
 from certifare.cli.verdicts import print_verdict
-from certifare.errors import MissingColumnError, TableError
+from certifare.errors import FileError, MissingColumnError, TableError
 
 STATUS = {"PASS": 0, "FAIL": REFUSED, "INCONCLUSIVE": INCONCLUSIVE}
 REQUIRED = "What is required"
@@ -68,6 +68,8 @@ def verify(
 
     refuse_ignored(context)
     check_distance("--max", required.max_bound)
+    if not certificate.exists():
+        raise FileError(f"There is no certificate or bundle {str(certificate)!r}.")
     policy = Policy(
         min_confidence=required.confidence,
         max_bound=required.max_bound,
