@@ -108,6 +108,34 @@ def test_groups_may_be_intersections_and_comparisons(cli, folder, tmp_path, sens
     assert pd.read_csv(tmp_path / "c.csv")["cell"].nunique() > 1
 
 
+def test_small_groups_are_pooled_and_have_thresholds_together(cli, folder, tmp_path):
+    table = people()
+    table["race"] = np.random.default_rng(3).choice(["w", "x", "y", "z"], len(table), p=[0.9, 0.08, 0.01, 0.01])
+    table.to_csv(tmp_path / "people.csv", index=False)
+    options = ["--sensitive", "race", "--pool-groups", 60, *FIT, "--target", 0.3, "--output", tmp_path / "bundle"]
+    result = cli("fit", tmp_path / "people.csv", *options)
+    assert result.status == 0, result.stderr
+    encoder = load_encoder(tmp_path / "bundle" / "encoder.json")
+    assert encoder.groups_ == ("other groups", "w", "x")
+    assert encoder.other_group == "other groups"
+    fresh = people(800, 1).assign(race=np.resize(["w", "x", "y", "z", "never seen"], 800))
+    fresh.to_csv(tmp_path / "fresh.csv", index=False)
+    written = tmp_path / "c.csv"
+    assert cli("encode", tmp_path / "bundle", tmp_path / "fresh.csv", written, "--as", "cells").status == 0
+    named = fresh["race"].where(fresh["race"].isin(["w", "x"]), "other groups")
+    assert (
+        pd.read_csv(written)["cell"] == encoder.apply(fresh[["age", "hours", "sex"]], sensitive_features=named)
+    ).all()
+    counted = cli("certify", tmp_path / "bundle", tmp_path / "fresh.csv", "--no-ledger", "--json")
+    assert counted.status == 0, counted.stderr
+    fresh.assign(race=None).to_csv(tmp_path / "f.csv", index=False)
+    assert "800 missing" in cli("encode", tmp_path / "bundle", tmp_path / "f.csv", tmp_path / "z.csv").stderr
+    each = cli(
+        "fit", tmp_path / "people.csv", "--sensitive", "sex", "--each", *options[:-2], "--output", tmp_path / "e"
+    )
+    assert "--each claims each column" in each.stderr
+
+
 def test_missing_groups_can_be_a_group_of_their_own(cli, folder, tmp_path):
     table = people().astype({"sex": object})
     table.loc[::4, "sex"] = None

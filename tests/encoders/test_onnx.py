@@ -113,6 +113,11 @@ def test_calibrated_cells_are_equal_on_thresholds_too(tmp_path, existing):
     assert (run(encoder, X, **{**fed, "person": 0 * fed["person"]})["cell"] != expected).any()
     fed[encoder.group_column_][:5] = "x"
     assert run(encoder, X, **fed)["cell"][:5].tolist() == [-1] * 5
+    encoder.other_group = "f"
+    pooled = encoder.apply(X[:5], sensitive_features=["x"] * 5)
+    assert run(encoder, X, **fed)["cell"][:5].tolist() == pooled.tolist()
+    fed[encoder.group_column_][:5] = ""
+    assert run(encoder, X, **fed)["cell"][:5].tolist() == [-1] * 5
 
 
 def test_calibrated_cells_without_an_onnx_form_are_refused():

@@ -144,6 +144,22 @@ def test_an_existing_score_has_the_same_cells(fresh):
         write_cell(encoder, feature_columns(encoder, "duckdb", types), "duckdb", 0, [])
 
 
+def test_a_group_that_pools_others_has_every_name_but_a_missing_one(fresh, calibrated):
+    frame, group, label = people()
+    frame = frame[["Age", "job"]].assign(Age=frame["Age"] // 20, person=[f"{i}é" for i in range(N)])
+    half, group = N // 2, group.replace({"f": "others"})
+    encoder = CalibratedEncoder(target=0.3, folds=2, tie_column="person", other_group="others")
+    encoder.fit(frame[:half], label[:half], sensitive_features=group[:half])
+    encoder.calibrate(frame[half:], sensitive_features=group[half:])
+    named = pd.Series(np.where(group == "m", "m", np.array(["f", "x", "others"])[np.arange(N) % 3]), name="sex")
+    expected = encoder.apply(frame, sensitive_features=group)
+    assert encoder.apply(frame, sensitive_features=named).tolist() == expected.tolist()
+    assert asked(encoder, frame, sex=named) == expected.tolist()
+    assert asked(encoder, frame[:9], sex=None) == [None] * 9
+    with pytest.raises(EncoderError, match="other_group='z' is none of the groups"):
+        CalibratedEncoder(folds=2, other_group="z").fit(frame, label, sensitive_features=group)
+
+
 def test_what_cannot_be_written(fresh, calibrated):
     frame, group, label = people()
     three = pd.Series(np.digitize(frame["wage"], [3, 10]), name="three")

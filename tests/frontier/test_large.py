@@ -219,6 +219,7 @@ CALIBRATED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a column breaks ties": ({"label": "paid", "sensitive": "sex"}, {"tie_column": "id"}),
     "a score of few values": ({"label": "paid", "sensitive": "sex", "drop": ["id"]}, {"score_column": "age"}),
     "opportunity": ({"label": "paid", "sensitive": ["sex", "member"]}, {"metric": "equal_opportunity"}),
+    "pooled groups": ({"label": "paid", "sensitive": "sex", "drop": ["id"]}, {"pool_groups": 500}),
     "several directions": ({"label": ["paid", "member"], "sensitive": "sex", "drop": ["id"]}, {"retain": 0.2}),
 }
 
@@ -235,6 +236,8 @@ def test_calibrated_cells_are_those_of_memory_for_the_same_split(
     roles, options = CALIBRATED[name]
     people = people.assign(id=np.random.default_rng(0).permutation(len(people)), age=people["age"] // 10)
     people.loc[::50, "sex"] = None
+    if name == "pooled groups":
+        people.loc[1::40, "sex"], people.loc[2::80, "sex"] = "x", "y"
     people.to_parquet(tmp_path / "people.parquet", row_group_size=ROWS)
     monkeypatch.setattr(large, "LARGE", 100_000)
     monkeypatch.setattr(large, "SAMPLE_RECORDS", 6000)
@@ -268,6 +271,9 @@ def test_calibrated_cells_are_those_of_memory_for_the_same_split(
     assert sum(exclusion.records for exclusion in certificate.counts.exclusions) == pytest.approx(480 * 0.875, abs=40)
     if name == "one score":
         assert encoder.tied_ == 0
+    if name == "pooled groups":
+        assert encoder.other_group in certificate.counts.groups
+        assert len(certificate.counts.groups) == 3
     if name == "a score of few values":
         assert encoder.tied_ > 1000
     overlap = encoder.training_overlap(rows)

@@ -163,6 +163,9 @@ class CalibratedEncoder(RestrictedEncoder):
         A column of X that identifies records, such as a person's number. Its keyed hash decides about records whose
         score equals a threshold, so a person always gets the same cell. Nothing else looks at it. Without it, the
         record's row in the table decides.
+    other_group : str, optional
+        The group that pools all groups but those that have a name of their own: its thresholds are theirs. Without it,
+        records of a group that the encoder was not fitted with are refused.
     folds : int
         Plans are made from scores by models that saw the other folds.
     max_bins, categorical_features, sensitive, allow_sensitive_feature, output, random_state, n_jobs
@@ -206,6 +209,7 @@ class CalibratedEncoder(RestrictedEncoder):
     score_column: str | None = None
     shares: Sequence[float] | None = None
     tie_column: str | None = None
+    other_group: str | None = None
     folds: int = 3
 
     settings = (
@@ -240,6 +244,8 @@ class CalibratedEncoder(RestrictedEncoder):
         check_retain(self.retain)
         if not isinstance(self.folds, int | np.integer) or self.folds < 2:
             raise EncoderError(f"folds is {self.folds!r}; give a whole number from 2.")
+        if self.other_group is not None and (training.groups is None or self.other_group not in training.groups.names):
+            raise EncoderError(f"other_group={self.other_group!r} is none of the groups of the training records.")
         weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
         if len(weights) != len(training.labels):
             raise EncoderError(f"label_weights has {len(weights)} weights, but y has {len(training.labels)} columns.")
@@ -569,7 +575,7 @@ class CalibratedEncoder(RestrictedEncoder):
 
     def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
         """Find the groups of records; one without thresholds is refused."""
-        return group_codes(fields, self.groups_, self.group_column_)
+        return group_codes(fields, self.groups_, self.group_column_, self.other_group)
 
     def find_cells(
         self,

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,14 @@ from certifare.foundation.levels import INTERSECTION, UNKNOWN, name_of
 from certifare.tables.frames import Field
 
 
-def group_codes(fields: Sequence[Field], known: Sequence[GroupValue], column: str) -> NDArray[np.uint16]:
+def group_codes(
+    fields: Sequence[Field], known: Sequence[GroupValue], column: str, other: str | None = None
+) -> NDArray[np.uint16]:
     """Find each record's group among the known ones, by its name; refuse records of another group, or of none.
 
     A file may hold as numbers what was text when the encoder was fitted: ``1`` and ``"1"`` are one group.
+
+    - ``other``: the known group that pools all others; records of none are refused all the same.
     """
     _check_columns(len(fields), known, column)
     place_of = {name_of(group): place for place, group in enumerate(known)}
@@ -32,6 +37,8 @@ def group_codes(fields: Sequence[Field], known: Sequence[GroupValue], column: st
         name = name_of(tuple(UNKNOWN if value is None else value for value in found))
         if name in place_of:
             table[i] = place_of[name]
+        elif other is not None and None not in found:
+            table[i] = place_of[other]
         else:
             others["missing" if None in found else repr(tuple(found) if len(found) > 1 else found[0])] += int(counts[i])
     if others:
@@ -42,6 +49,11 @@ def group_codes(fields: Sequence[Field], known: Sequence[GroupValue], column: st
         )
     groups: NDArray[np.uint16] = table[joint]
     return groups
+
+
+def other_group(encoder: Any) -> str | None:
+    """Return the group that pools all groups without a name of their own, of an encoder that has one."""
+    return getattr(encoder, "other_group", None)
 
 
 def _check_columns(n: int, known: Sequence[GroupValue], column: str) -> None:

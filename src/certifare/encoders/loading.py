@@ -206,6 +206,8 @@ def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
             "without score models a column of numbers is the score",
         )
         _require(len(document.directions) == 1, "without score models there is one direction")
+    other = encoder.other_group
+    _require(other is None or other in map(name_of, encoder.groups_), "other_group: there is no such group")
     tied = encoder.tie_column is None or encoder.tie_column in [column.name for column in columns]
     _require(tied, "tie_column: there is no such column")
     coordinates = _restore_coordinates(document, bins)

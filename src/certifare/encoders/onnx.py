@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.cellscores import score_names
 from certifare.encoders.forest import Forest
+from certifare.encoders.groups import other_group
 from certifare.errors import EncoderError, MissingPackageError
 from certifare.foundation.levels import name_of
 from certifare.foundation.version import __version__
@@ -202,15 +203,21 @@ def _scores(graph: _Graph, encoder: BoostedEncoder | CalibratedEncoder, group: s
 
 
 def _group(graph: _Graph, encoder: RestrictedEncoder) -> str:
-    """Read the group, by its name: its position among those of the encoder, behind the last if it is none of them."""
-    names = [name_of(group) for group in encoder.groups_]
+    """Read the group, by its name: its position among those of the encoder, behind the last if it is none of them.
+
+    A group that pools all others takes every other name but the empty one.
+    """
+    names, other = [name_of(group) for group in encoder.groups_], other_group(encoder)
+    places, default = list(range(len(names))), len(names)
+    if other is not None:
+        names, places, default = [*names, ""], [*places, len(names)], names.index(other)
     code = graph.add(
         "LabelEncoder",
         graph.input(encoder.group_column_, text=True),
         domain="ai.onnx.ml",
         keys_tensor=graph.tensor(np.array(names, dtype=object), "groups"),
-        values_tensor=graph.tensor(np.arange(len(names), dtype=np.int64), "places"),
-        default_tensor=graph.tensor(np.array([len(names)], dtype=np.int64), "unknown"),
+        values_tensor=graph.tensor(np.array(places, dtype=np.int64), "places"),
+        default_tensor=graph.tensor(np.array([default], dtype=np.int64), "unknown"),
     )
     return graph.add("Reshape", code, graph.constant(np.array([-1], dtype=np.int64)))
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from certifare.certificates import CellCounts
+from certifare.encoders.groups import other_group
 from certifare.errors import CountsError, FileError
 from certifare.foundation.formatting import listing
 from certifare.foundation.levels import INTERSECTION, UNKNOWN, name_of
@@ -131,7 +132,8 @@ class GroupColumns:
         roles = tuple(parse_role(text, names, "group column of the encoder") for text in texts)
         types = {}
         for i, role in enumerate(roles):
-            parts = [name_of(group).split(INTERSECTION) for group in encoder.groups_]
+            named = (name_of(group) for group in encoder.groups_ if group != other_group(encoder))
+            parts = [name.split(INTERSECTION) for name in named]
             known = {part[i] for part in parts if len(part) == len(roles)} - {UNKNOWN}
             values = {role.value} if isinstance(role, Comparison) else known
             types[role.column if isinstance(role, Comparison) else role] = _type_of(values)

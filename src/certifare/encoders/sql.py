@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import sqlglot
 from sqlglot import exp
 
+from certifare.encoders.groups import other_group
 from certifare.errors import ArgumentError, EncoderError, GroupError, RoleError, TableError
 from certifare.foundation.levels import INTERSECTION, UNKNOWN, name_of
 from certifare.growth import Bins, CategoricalBins, Split
@@ -229,18 +230,19 @@ def group_roles(encoder: "RestrictedEncoder") -> list[str | Comparison]:
 
 
 def group_values(encoder: "RestrictedEncoder") -> list[tuple[Value, ...]]:
-    """Give the values of the sensitive columns that make each group.
+    """Give the values of the sensitive columns that make each group, but for the one that pools all others.
 
     A table names its groups, in one column: the names of several are taken apart, and what names numbers or truth
     values is taken for those.
     """
     n_columns = encoder.group_column_.count(INTERSECTION) + 1
     values: list[tuple[Value, ...]] = []
-    for group in encoder.groups_:
+    named = [group for group in encoder.groups_ if group != other_group(encoder)]
+    for group in named:
         parts = tuple(group.split(INTERSECTION)) if isinstance(group, str) else ()
         values.append(group if isinstance(group, tuple) else parts if len(parts) == n_columns else (group,))
     if len({len(of_group) for of_group in values}) > 1:
-        values = [(group,) for group in encoder.groups_ if not isinstance(group, tuple)]
+        values = [(group,) for group in named if not isinstance(group, tuple)]
     return list(zip(*(_read(column) for column in zip(*values, strict=True)), strict=True))
 
 
@@ -266,7 +268,7 @@ def group_conditions(
     types: Mapping[str, str] | None = None,
 ) -> list[Any]:
     """Write the condition under which a record is of each of the encoder's groups."""
-    conditions = []
+    conditions, present = [], []
     values = group_values(encoder)
     if len(roles) != len(values[0]):
         raise GroupError(
@@ -282,6 +284,8 @@ def group_conditions(
             found = DEFAULT_TYPES[wanted] if types is None else types[name]
             strict = wanted if type_ == "text" and not isinstance(role, Comparison) else None
             column = sql_column(name, found, dialect, strict)
+            if of_group is values[0]:
+                present.append(exp.not_(column.missing.copy()))
             if value == UNKNOWN:
                 # A reading that counts missing values as a group calls it so.
                 said = not isinstance(role, Comparison) and column.kind == "text"
@@ -298,6 +302,10 @@ def group_conditions(
                 number = number_literal(float(value), dialect)
                 tests.append(exp.EQ(this=column.number.copy(), expression=number))
         conditions.append(exp.and_(*tests))
+    other = other_group(encoder)
+    if other is not None:
+        rest = exp.and_(*present, *(exp.not_(condition.copy()) for condition in conditions))
+        conditions.insert([name_of(group) for group in encoder.groups_].index(other), rest)
     return conditions
 
 

@@ -132,8 +132,9 @@ def _common(encoder: "RestrictedEncoder", columns: list[ColumnDocument], version
     parameters = encoder.get_params(deep=False)
     for name in ("n_jobs", "score_model"):
         parameters.pop(name, None)
-    if not parameters.get("each"):
-        parameters.pop("each", None)  # the file is the same as before there was this parameter
+    for name in ("each", "other_group"):
+        if not parameters.get(name):
+            parameters.pop(name, None)  # the file is the same as before there was this parameter
     named = hasattr(encoder, "feature_names_in_")
     parameters["categorical_features"] = [
         c.name if named else i for i, c in enumerate(encoder.columns_) if c.categorical

@@ -30,7 +30,6 @@ from certifare.encoders.weighting import representative_rows
 from certifare.errors import ArgumentError
 from certifare.foundation.progress import listening
 from certifare.foundation.randomness import stream
-from certifare.frontier.checking import suggested_comparison
 from certifare.frontier.job import Job, JobOptions, Progress
 from certifare.frontier.paths import RETAINED_RECORDS, GrowthPath, PartCounts
 from certifare.frontier.search import Candidate, Found
@@ -38,6 +37,7 @@ from certifare.frontier.settings import Setting
 from certifare.frontier.target import Prediction
 from certifare.frontier.utility import left_out_beyond_chance, utility_left_out
 from certifare.tables.frames import Frame
+from certifare.tables.reading import POOLED
 from certifare.tables.roles import absent
 from certifare.tables.splitting import CERTIFY
 from certifare.tables.table import Table
@@ -83,8 +83,12 @@ class Calibration(Job):
         elsewhere: Elsewhere | None = None,
         **options: Any,
     ) -> None:
-        if options.get("pool_groups") is not None:
-            raise ArgumentError("pool_groups: cells that read the group need each by its own name. Leave one out.")
+        if options.get("pool_groups") is not None and (table.roles.each or "train" not in parts):
+            raise ArgumentError(
+                "--pool-groups pools intersections, and --each claims each column: leave one out."
+                if table.roles.each
+                else "pool_groups: which groups are pooled is chosen by training records, and there are none."
+            )
         claim = claim or Claim()
         check_metric(claim.metric)
         if table.roles.given is not None:
@@ -127,15 +131,6 @@ class Calibration(Job):
         if not training.labels:
             provenance = replace(provenance, looked_up=NOTHING_LEARNT)
         return encoder, issue(Evidence(counts), replace(claim, method="calibrated"), provenance)
-
-    def _what_helps(self) -> str:
-        """Say what may be done about groups that are too small; they cannot be pooled, since cells read the group."""
-        if len(self.table.roles.sensitive) > 1:
-            return (
-                " Cells that read the group have thresholds for every intersection of the sensitive columns. Leave "
-                "--group-aware out to claim --each of them, or compare a column with one of its values."
-            )
-        return suggested_comparison(self.table.groups) or " Leave the group out, or add records of it."  # type: ignore[arg-type]
 
 
 class CalibratedSearch(Calibration):
@@ -202,6 +197,7 @@ class CalibratedSearch(Calibration):
             "score_column": self.score_column,
             "random_state": self.seed,
             "n_jobs": self.options.n_jobs,
+            "other_group": None if self.kept_groups is None else POOLED,
         }
         encoder = CalibratedEncoder(**parameters)
         # A record that was drawn several times is one unit: no model may see it and be tried on it.

@@ -415,7 +415,7 @@ def _pool(
         if name not in kept
     )
     note = (
-        f"The group {POOLED!r} pools {pooled}: by the numbers of training and select records, a group of it has "
+        f"The group {POOLED!r} pools {pooled}: by the numbers of records that do not certify, a group of it has "
         f"fewer than {amount(fewest, 'certification record')}{where}, or is the next smallest."
     )
     return tuple(name for name in names if name in kept), (note,)

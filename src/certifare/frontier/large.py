@@ -160,7 +160,9 @@ class Elsewhere:
         notes = self._checked(tally.counted)
         if tally.identifiers is not None and (tally.identifiers.sorted().counts > 1).any():
             raise encoder.repeated_ties()
-        (entries,) = tally.counted.named(_naming(table, None)).entries
+        other = encoder.other_group
+        kept = None if other is None else [name_of(group) for group in encoder.groups_ if group != other]
+        (entries,) = tally.counted.named(_naming(table, kept)).entries
         counts = lay_out(entries, encoder.n_cells_, labelled=claim.labelled, missing="drop")
         if not np.array_equal(tally.inside, encoder.plan_.gaps - 1):
             raise encoder.repeated_ties()  # a record that set a threshold equals another in all respects
