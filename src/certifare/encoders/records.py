@@ -132,8 +132,8 @@ class GroupColumns:
         roles = tuple(parse_role(text, names, "group column of the encoder") for text in texts)
         types = {}
         for i, role in enumerate(roles):
-            named = (name_of(group) for group in encoder.groups_ if group != other_group(encoder))
-            parts = [name.split(INTERSECTION) for name in named]
+            of_names = (name_of(group) for group in encoder.groups_ if group != other_group(encoder))
+            parts = [name.split(INTERSECTION) for name in of_names]
             known = {part[i] for part in parts if len(part) == len(roles)} - {UNKNOWN}
             values = {role.value} if isinstance(role, Comparison) else known
             types[role.column if isinstance(role, Comparison) else role] = _type_of(values)
