@@ -3,7 +3,8 @@
 A mutant is the source with one change that a slip of the hand could make: a comparison that takes in its boundary or is
 turned round, a sum for a difference, a constant a tenth larger, the smaller for the larger, a rounding in the other
 direction, a slice that is one too short. Every mutant runs in a copy of the source tree, with those tests of its module
-that run the changed line, the quickest first. One that no test notices *survives*, and is printed as a diff.
+that run the changed line, the quickest first. One that no test notices *survives*, and is printed as a diff. Runs are
+forks of one process that has imported the libraries, so that most take half a second.
 
 Some changes change nothing that could be noticed (a guess at the width of an interval, say). They are listed with their
 reasons in ``benchmarks/equivalent_mutants.toml``, by module, line and what becomes of it, and are not run.
@@ -28,7 +29,6 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import tokenize
@@ -37,6 +37,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import cache_from_source
+from multiprocessing import get_context
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
@@ -80,6 +82,16 @@ TESTS = {
     "document/envelopes.py": ["../document/test_envelopes.py", "../document/test_verification.py"],
     "foundation/randomness.py": ["../foundation/test_randomness.py", "test_sampling.py", "../tables/test_splitting.py"],
 }  # fmt: skip
+
+#: Pytest would rewrite assertions of hypothesis, which is imported before it.
+UNHEARD = "ignore::pytest.PytestAssertRewriteWarning"
+#: Each run is a fork of a process that has imported what the tests need, but nothing of this project.
+FORKS = get_context("forkserver")
+IMPORTED = [
+    "numba", "pytest", "hypothesis", "pandas", "polars", "pyarrow.parquet", "pyarrow.compute", "scipy.stats",
+    "scipy.optimize", "sklearn.base", "lightgbm", "narwhals.stable.v2", "msgspec", "securesystemslib.signer", "sqlglot",
+    "typer.testing", "rich.console", "jinja2", "duckdb",
+]  # fmt: skip
 
 COMPARISONS = {
     "<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",), "!=": ("==",),
@@ -393,6 +405,8 @@ class Tree:
         # A kernel that was compiled before must not stand for one that has changed.
         compiled = self.folder / "compiled for one" if b"@kernel" in content else self.compiled
         path.write_bytes(content)
+        # Python knows what it has compiled by a file's second and size, which a mutant may share.
+        Path(cache_from_source(str(path))).unlink(missing_ok=True)
         try:
             status, output = self.pytest(tests, compiled, seconds, "--tb=no")
         finally:
@@ -404,31 +418,42 @@ class Tree:
         failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
         return failed[1] if failed else output if status is None else f"status {status}"
 
-    def pytest(self, tests: Sequence[str], compiled: Path, seconds: float, *options: str) -> tuple[int | None, str]:
+    def pytest(
+        self, tests: Sequence[str], compiled: Path, seconds: float, *options: str, keep: bool = False
+    ) -> tuple[int | None, str]:
         """Run tests up to the first failure; return the exit status (None: no end in time) and what was printed."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(str(self.folder / name) for name in ("src", "research/src")),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "NUMBA_CACHE_DIR": str(compiled),
-            "CI": "1",  # the same examples every time
-        }
-        process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *options, *tests],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            output, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
+        output = self.folder / "output"
+        arguments = ["-x", "-q", "-p", "no:cacheprovider", "-W", UNHEARD, *options, *tests]
+        process = FORKS.Process(target=run_pytest, args=(self.folder, compiled, output, arguments, keep))
+        process.start()
+        process.join(seconds)
+        if process.exitcode is None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            process.join()
             return None, f"no end within {seconds:.0f} s"
-        return process.returncode, output
+        return process.exitcode, output.read_text(encoding="utf-8", errors="replace")
+
+
+def run_pytest(folder: Path, compiled: Path, output: Path, arguments: list[str], keep: bool) -> None:
+    """Run pytest on a tree, in a process that has imported what tests need; keep the compiled modules if asked."""
+    import numba
+    import pytest
+
+    os.setsid()
+    with output.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.chdir(folder)
+    places = [str(folder / name) for name in ("src", "research/src")]
+    sys.path[:0] = places
+    sys.argv = ["pytest"]
+    sys.dont_write_bytecode = not keep
+    os.environ |= {"PYTHONPATH": os.pathsep.join(places), "NUMBA_CACHE_DIR": str(compiled)}
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "" if keep else "1"
+    numba.config.CACHE_DIR = str(compiled)
+    status = pytest.main(arguments)
+    sys.stdout.flush()
+    os._exit(status)
 
 
 @dataclass(frozen=True)
@@ -464,7 +489,7 @@ def prepare(tree: Tree, module: str) -> Selection:
         "-vv",
         "--tb=short",
     ]
-    status, output = tree.pytest(tests, tree.compiled, 3600, *measured)
+    status, output = tree.pytest(tests, tree.compiled, 3600, *measured, keep=True)
     if status != 0:
         raise SystemExit(f"The tests of {module} fail without any change:\n{output[-2000:]}")
     seconds = {test: float(taken) for taken, test in re.findall(r"^([\d.]+)s call +(\S.*)$", output, re.MULTILINE)}
@@ -517,6 +542,9 @@ def main() -> int:
         print(f"{len(drawn):,} mutants, {sum(mutant.key in known for mutant in drawn):,} of them equivalent")
         return 0
     waiting = [mutant for mutant in drawn if mutant.key not in known]
+    # Before anything is imported: one thread each, and the same examples every time.
+    os.environ |= {"OMP_NUM_THREADS": "1", "CI": "1"}
+    FORKS.set_forkserver_preload(IMPORTED)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         outcomes = run_all(waiting, Path(folder), max(1, arguments.processes))
     survivors = [mutant for mutant in waiting if outcomes[mutant] is None]
