@@ -125,6 +125,17 @@ def test_each_feature_of_one_table_is_a_look_though_rows_lack_a_group_and_roles_
     assert number(table(frame, feature="age", sensitive="region"), "fourth") == 4
 
 
+def test_columns_that_agree_recognise_records_together_though_others_between_them_changed() -> None:
+    """No column says who a record is of, nor do few that stand side by side: those that did not change do, together."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"d{i}": rng.integers(0, 2, 60) for i in range(12)})
+    frame["s"] = np.repeat(["f", "m"], 30)
+    number(table(frame, label=[]), "first")
+    assert number(table(frame.assign(**{f"d{i}": frame[f"d{i}"] + 5 for i in range(6)}), label=[]), "scaled") == 2
+    fresh = pd.DataFrame({f"d{i}": rng.integers(0, 2, 60) + 5 * (i < 6) for i in range(12)}).assign(s=frame["s"])
+    assert number(table(fresh, label=[]), "fresh") == 1
+
+
 def test_models_in_files_of_their_own_are_looks_at_the_same_people() -> None:
     """Two columns of few values say nothing about who a record is of; the order of the groups does."""
     rng = np.random.default_rng(0)

@@ -100,6 +100,18 @@ def test_own_records_are_certified_for_the_same_metric_and_label(written):
         written(counts, ["no", "yes"], metric="equalized_odds")(records)
 
 
+def test_other_records_with_the_same_counts_are_halved_independently(written):
+    """One stream for all would let the same coins decide for every verifier, and FAIL far more often than 5 %."""
+    verified = written([[50_000, 50_000], [50_000, 50_000]])
+    told = {
+        verified(pd.concat([apart(100), alike(100)]).assign(x=lambda f, i=i: f["x"] + i * 1e-6))[0]["data"].message
+        for i in range(5)
+    }
+    assert len(told) == 5
+    assert all("T* = 0." in words and "lower limit 0." in words for words in told)
+    assert len({words.partition("; lower")[0] for words in told}) == 1
+
+
 def test_own_records_of_a_single_person_in_a_group_contradict_nothing(written):
     """Of one record no two halves can be made: nothing is shown, and nothing breaks."""
     verified = written([[50_000, 50_000], [50_000, 50_000]])

@@ -313,7 +313,6 @@ class Ledger:
         tables = (records,) if source is None else (records, source)
         columns = [self._columns(table) for table in tables]
         origins = [self._checksum(table) for table in columns]
-        origins += [self.digest("table", table.records) for table in tables if table.records]
         if whole.groups is not None and (order := _order(whole.groups)) is not None:
             origins.append(self.digest("order", order))
         sizes = (self.digest(*sizes_origin(groups)) for table in tables for groups in _groups(table))
