@@ -268,7 +268,7 @@ def test_missing_values_of_every_type_are_alike() -> None:
 
 def test_a_table_without_its_other_columns_is_known_by_labels_and_groups() -> None:
     frame = people().drop(columns="pay").assign(age=lambda f: f["age"] * 1000 + np.arange(1000))
-    bare = replace(table(frame), others=None, records="")
+    bare = replace(table(frame), others=None)
     number(bare, "first")
     changed = frame.sample(frac=1.0, random_state=1).assign(age=lambda f: -f["age"], job="e")
     ledger = open_ledger()

@@ -225,18 +225,14 @@ class Job:
 
     def _trace(self, claim: Claim) -> Traces:
         """Return what the ledger knows the certification records by, and this job."""
+        records = self.table.records
         if self.elsewhere is not None:
-            traces = self.ledger.origin(("records", self.elsewhere.digest), ("table", self._records))
+            traces = self.ledger.origin(("records", self.elsewhere.digest), ("table", records))
         else:
             traces = self.ledger.trace(self.table.take(self.rows[CERTIFY]), self.table)
         how = replace(self.options, ledger=NO_LEDGER, n_jobs=1)
-        parts = (type(self).__name__, self._records, repr(self.table.roles), repr(claim), repr(how), repr(self.parts))
+        parts = (type(self).__name__, records, *map(repr, (self.table.roles, claim, how, self.parts)))
         return self.ledger.of_job(traces, __version__, *parts)
-
-    @property
-    def _records(self) -> str:
-        """Digest of the records of the whole table."""
-        return self.table.records or self.table.digest
 
     @property
     def reading(self) -> Reading:
@@ -295,7 +291,7 @@ class Job:
                 weights=table.weights,
                 population=self.claim.population,
                 seed=self.seed,
-                part=f"{part} {self._records}",
+                part=f"{part} {self.table.records}",
             )
         elif table.weights is not None:
             drawn = self._thin(table.weights, part)
@@ -315,7 +311,7 @@ class Job:
         assert self.table.weights is not None  # noqa: S101  (a part has weights where the table has)
         largest = float(self.table.weights.max())
         cap = None if self.cap is None else self.cap.cap
-        drawn = thin(weights, seed=self.seed, part=f"{part} {self._records}", max_weight=largest, cap=cap)
+        drawn = thin(weights, seed=self.seed, part=f"{part} {self.table.records}", max_weight=largest, cap=cap)
         return replace(drawn, assumptions=assumptions_of(largest, None, weighted=True))
 
     def _choose_cap(self) -> CapForecast | None:

@@ -341,7 +341,7 @@ class Search(Job):
         if self.claim.labelled:
             table = table.of_labelled()
         assert table.weights is not None  # noqa: S101  (a part has weights where the table has)
-        rows = representative_rows(table.weights, stream(self.seed, "weights of the select part", self._records))
+        rows = representative_rows(table.weights, stream(self.seed, "weights of the select part", self.table.records))
         return replace(table.take(rows), weights=None)
 
     def _training_counts(self, candidate: Candidate) -> CellCounts:

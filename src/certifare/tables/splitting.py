@@ -52,7 +52,7 @@ def split(
     {'train': 50, 'select': 10, 'certify': 40}
     """
     names, shares = _checked(parts)
-    rng = stream(seed, "split", table.records or table.digest)
+    rng = stream(seed, "split", table.records)
     # Units are records, or clusters; each has a group and a stratum (its group and labels).
     # Groups of one of several attributes are independent draws only if their intersections are not balanced.
     by_group = by_group and not table.roles.each

@@ -9,7 +9,6 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -58,6 +57,9 @@ class Table:
     ----------
     features : pyarrow.Table
         What an encoder may see. Columns with a role are not among them.
+    records : str
+        Digest of the records in all columns, whatever their roles. Random streams depend on it, so that different
+        tables get independent random choices.
     labels : tuple of Levels
         One for each label column, with its own missing values; empty if the table has no label. Records without a label
         are kept: they belong to the population of demographic parity.
@@ -81,9 +83,6 @@ class Table:
         Text that means a missing value in the CSV file, in addition to the defaults.
     decimal : str or None
         The decimal sign of the CSV file, if it was given.
-    records : str
-        Digest of the records in all columns, whatever their roles. Random streams depend on it, so that different
-        tables get independent random choices.
 
     Examples
     --------
@@ -96,6 +95,7 @@ class Table:
     """
 
     features: pa.Table
+    records: str
     labels: tuple[Levels, ...] = ()
     groups: Levels | None = None
     weights: NDArray[np.float64] | None = None
@@ -109,7 +109,6 @@ class Table:
     others: pa.Table | None = None
     missing_words: tuple[str, ...] = ()
     decimal: str | None = None
-    records: str = ""
 
     @classmethod
     def from_frame(
@@ -213,7 +212,7 @@ class Table:
             self,
             features=_combined(self.features.take(index)),
             others=None if self.others is None else self.others.take(index),
-            records=taken.hexdigest() if self.records else "",
+            records=taken.hexdigest(),
             labels=tuple(values.take(rows) for values in self.labels),
             groups=None if self.groups is None else self.groups.take(rows),
             weights=None if self.weights is None else self.weights[rows],
@@ -320,19 +319,10 @@ class Table:
             return f"{len(self.groups.names)} groups"
         return "continuous" if role == "weight" else "identifier"
 
-    @cached_property
+    @property
     def digest(self) -> str:
-        """A SHA-256 digest of the records and roles, equal for equal tables."""
-        state = hashlib.sha256()
-        for name, column in zip(self.features.column_names, self.features.columns, strict=True):
-            state.update(f"{name}\0{column.type}\0".encode())
-            _hash_column(state, column)
-        for values in (*self.labels, *(found for found in (self.groups, self.given) if found is not None)):
-            state.update("\0".join(values.names).encode())
-            state.update(values.codes.tobytes())
-        for array in (self.weights, self.clusters):
-            state.update(b"" if array is None else array.tobytes())
-        return state.hexdigest()
+        """A SHA-256 digest of the records, whatever the roles of their columns."""
+        return hashlib.sha256(self.records.encode()).hexdigest()
 
 
 def table_of(table: Any, **roles: Any) -> Table:
@@ -620,14 +610,3 @@ def digest_records(table: pa.Table) -> str:
             state.update(str(column.type).encode())
             state.update(repr(column.to_pylist()).encode("utf-8", "surrogatepass"))
     return state.hexdigest()
-
-
-def _hash_column(state: Any, column: pa.ChunkedArray) -> None:
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    for chunk in encoded.chunks:
-        values = chunk.dictionary
-        if is_text(values.type):
-            state.update("\0".join(values.to_pylist()).encode("utf-8", "surrogatepass"))
-        else:
-            state.update(values.to_numpy(zero_copy_only=False).tobytes())
-        state.update(pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False).tobytes())

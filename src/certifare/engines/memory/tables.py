@@ -82,7 +82,7 @@ class MemoryRecords:
             max_weight=reading.max_weight,
             missing="drop",  # Records without a group were handled when the table was read.
             exclusions=table.exclusions,
-            digest=table.records or table.digest,
+            digest=table.records,
             extra=extra,
             positive=table.positive,
             notes=table.notes,
