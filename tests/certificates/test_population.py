@@ -8,6 +8,7 @@ from tests.certificates.given import Given
 
 from certifare import CellCounts, certify, certify_counts
 from certifare.certificates import Certificate, Exclusion
+from certifare.certificates.population import BY_WEIGHT, ONE_OF_CLUSTER, draw_of
 from certifare.errors import ArgumentError, DocumentError, GroupError, TableError
 
 
@@ -109,3 +110,7 @@ def test_a_group_that_no_record_was_drawn_of_is_refused_not_forgotten():
     records.loc[:2, "w"] = 0.0
     with pytest.raises(GroupError, match="Group '2' has no records"):
         certify(Given(), records, weights=records["w"])
+
+
+def test_a_draw_is_said_in_the_order_of_the_phrases():
+    assert draw_of(("with a known group", ONE_OF_CLUSTER, BY_WEIGHT)) == (ONE_OF_CLUSTER, BY_WEIGHT)

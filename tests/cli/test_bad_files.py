@@ -151,3 +151,35 @@ def test_a_bundle_from_a_newer_version_is_refused(cli, plain, tmp_path, name):
     result = cli("show", bundle)
     assert result.status == 2
     assert "99" in result.stderr
+
+
+DAMAGE = {
+    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-100]),
+    "empty": lambda file: file.write_bytes(b""),
+    "altered": lambda file: file.write_text(file.read_text().replace('"metric":"demographic', '"metric":"another')),
+    "a bound that does not follow": lambda file: file.write_text(file.read_text().replace('"bound":0.', '"bound":0.0')),
+    "newer": lambda file: file.write_text(file.read_text().replace("certificate/v3", "certificate/v99")),
+    "a folder": lambda file: (file.unlink(), file.mkdir()),
+    "a link to nothing": lambda file: (file.unlink(), file.symlink_to("absent")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_certificate_that_is_there_is_never_ignored(cli, frame, plain, tmp_path, damage):
+    """Without it, another claim would be bounded: only a certificate that is absent is none."""
+    bundle, people = shutil.copytree(plain / "bundle", tmp_path / "bundle"), tmp_path / "people.csv"
+    frame.to_csv(people, index=False)
+    before = (bundle / "certificate.json").read_bytes()
+    DAMAGE[damage](bundle / "certificate.json")
+    assert damage in ("a folder", "a link to nothing") or (bundle / "certificate.json").read_bytes() != before
+    for command in (
+        ["certify", bundle, people, "--sensitive", "sex"],
+        ["count", bundle, people, "--sensitive", "sex", "-o", tmp_path / "counts.json"],
+        ["encode", bundle, people, tmp_path / "encoded.csv"],
+        ["explain", bundle, people, "1"],
+        ["monitor", bundle, people],
+    ):
+        result = cli(*command)
+        assert result.status == 2, (command[0], result.stdout)
+        assert "certificate.json" in result.stderr, command[0]
+    assert {path.name for path in tmp_path.iterdir()} == {"bundle", "people.csv"}

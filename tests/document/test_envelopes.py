@@ -1,6 +1,7 @@
 """Writing certificate files in one form; reading hostile ones."""
 
 import base64
+import hashlib
 import json
 import stat
 import warnings
@@ -122,9 +123,11 @@ def test_a_file_tells_the_whole_story(tmp_path):
     encoder = encoder_file(tmp_path / "encoder.json")
     path = tmp_path / "certificate.json"
 
-    write_document(path, certificate(), private, encoder=encoder, suppress_below=10)
+    written = write_document(path, certificate(), private, encoder=encoder, suppress_below=10)
 
     document = read_document(path)
+    assert document == written
+    assert document.id == hashlib.sha256(document.payload).hexdigest()[:16]
     predicate = document.statement.predicate
     assert document.statement.digest_of("encoder") == digest(encoder)
     assert document.statement.digest_of("data") is None
@@ -188,6 +191,8 @@ def test_lone_surrogates_are_no_text():
 
 
 def test_newer_and_expired_versions_have_their_own_messages():
+    newest = read_document(changed(plain(), "predicateType", to=f"{PREDICATE}4"))
+    assert newest.statement.version == 4
     with pytest.raises(DocumentError, match="version 5 .*Install a newer"):
         read_document(changed(plain(), "predicateType", to=f"{PREDICATE}5"))
     with pytest.raises(ExpiredVersionError, match="version 2 .*expired.*Ask its producer"):
@@ -308,6 +313,7 @@ def test_wrong_types_and_ranges_are_refused(path, to):
     ("path", "to"),
     [
         (("payload",), "not base64 §"),
+        (("payload",), json.loads(signed())["payload"] + "!"),
         (("payload",), 3),
         (("payload",), base64.b64encode(b"{}").decode()),
         (("payload",), base64.b64encode(b"[" * 100_000).decode()),

@@ -305,12 +305,29 @@ class PlacedRecords:
     labels: tuple[str, ...] | None
     known: NDArray[np.bool_]
     exclusions: tuple[Exclusion, ...]
+    times: NDArray[np.int64] | None = None
 
     @classmethod
     def of(
-        cls, cells: ArrayLike, sensitive_features: Any, y: Any, n_cells: int | None, *, missing: Missing
+        cls,
+        cells: ArrayLike,
+        sensitive_features: Any,
+        y: Any,
+        n_cells: int | None,
+        *,
+        missing: Missing,
+        drop_unlabelled: bool = False,
+        times: NDArray[np.int64] | None = None,
     ) -> PlacedRecords:
-        """Place records; the parameters are those of :meth:`CellCounts.from_cells`."""
+        """Place records; the parameters are those of :meth:`CellCounts.from_cells`, and two more.
+
+        - ``drop_unlabelled``: leave out and count records without a label, whatever ``missing`` is.
+        - ``times``: how many equal records each entry stands for; by default one.
+        """
+
+        def records(which: NDArray[np.bool_]) -> int:
+            return int(which.sum() if times is None else times[which].sum())
+
         if missing not in ("refuse", "unknown", "drop"):
             raise ArgumentError(f'missing={missing!r}: choose "refuse", "unknown" or "drop".')
         ids, k = _cell_ids(cells, n_cells)
@@ -322,43 +339,49 @@ class PlacedRecords:
         groups = groups.by_name()
         _same_length(ids, groups.codes, "cells", "sensitive_features")
         lacking = groups.missing
-        exclusions = [Exclusion(GROUP_MISSING, int(lacking.sum()))]
+        exclusions = [Exclusion(GROUP_MISSING, records(lacking))]
         if lacking.any() and missing == "refuse":
             raise TableError(
-                f"{int(lacking.sum()):,} of {len(ids):,} records lack a group in sensitive_features. "
-                'Pass missing="unknown" to count them as a group of their own, or missing="drop" '
-                "to leave them out and have their number recorded."
+                f'{records(lacking):,} of {records(ids >= 0):,} records lack a group. Pass missing="unknown" to count '
+                'them as a separate group, or missing="drop" to leave them out and record their number.'
             )
         if missing == "unknown":
             groups, exclusions = groups.filled(UNKNOWN).by_name(), []
         if not groups.values:
-            raise GroupError("No record has a group: sensitive_features is empty.")
+            raise GroupError("No record has a group, so there is nothing to count.")
         known = ~groups.missing
         places, shape = ids * len(groups.values) + groups.codes, (k, len(groups.values))
         if y is None:
-            return cls(places, shape, groups.names, None, known, merge_exclusions(exclusions))
+            return cls(places, shape, groups.names, None, known, merge_exclusions(exclusions), times)
         labels = Levels.of(y, "y")
         _same_length(ids, labels.codes, "cells", "y")
         lacking = known & labels.missing
         # Labels that only occur in records that are left out do not count.
         labels = replace(labels, codes=np.where(known, labels.codes, -1)).sorted().by_name()
-        if lacking.any() and missing != "drop":
+        if lacking.any() and missing != "drop" and not drop_unlabelled:
             raise TableError(
-                f"{int(lacking.sum()):,} records lack a label in y. Remove them, or pass "
-                'missing="drop" to leave them out and have their number recorded.'
+                f'{records(lacking):,} records lack a label. Remove them, or pass missing="drop" to leave them out and '
+                "record their number."
             )
         if not labels.values:
-            raise ArgumentError("No record has a label: name another column, or records that have one.")
-        exclusions.append(Exclusion(LABEL_MISSING, int(lacking.sum())))
+            raise ArgumentError("No record has a label. Name another column, or give records with labels.")
+        exclusions.append(Exclusion(LABEL_MISSING, records(lacking)))
         places, known = places * len(labels.values) + labels.codes, known & ~lacking
         return cls(
-            places, (*shape, len(labels.values)), groups.names, labels.names, known, merge_exclusions(exclusions)
+            places,
+            (*shape, len(labels.values)),
+            groups.names,
+            labels.names,
+            known,
+            merge_exclusions(exclusions),
+            times,
         )
 
     def count(self, rows: NDArray[np.bool_] | None = None) -> CellCounts:
         """Count all known records, or some of them; the caller must then account for the others."""
-        places = self.places[self.known if rows is None else self.known & rows]
-        table = np.bincount(places, minlength=int(np.prod(self.shape))).reshape(self.shape)
+        counted = self.known if rows is None else self.known & rows
+        times = None if self.times is None else self.times[counted]
+        table = np.bincount(self.places[counted], times, minlength=int(np.prod(self.shape))).reshape(self.shape)
         return CellCounts(table, self.groups, self.labels, self.exclusions if rows is None else ())
 
 

@@ -266,10 +266,6 @@ def check_draw(
         raise DocumentError(
             "The certificate says that one record of each cluster was kept, and that records were thinned by weight."
         )
-    if capped and BY_WEIGHT not in phrases:
-        raise DocumentError(
-            f"Weights were capped, and the certificate does not say that it is about records {BY_WEIGHT}."
-        )
     if ONE_OF_CLUSTER in phrases and left_out[THINNED_CLUSTERS]:
         raise DocumentError(
             f"Clusters were thinned to their size, and the certificate says that it is about records {ONE_OF_CLUSTER}."

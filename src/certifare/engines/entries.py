@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts
-from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion, Missing
+from certifare.certificates.counts import Missing, PlacedRecords
 from certifare.engines.blocks import Block
-from certifare.errors import ArgumentError, CountsError, GroupError, TableError
-from certifare.foundation.levels import INTERSECTION, UNKNOWN, Levels, intersect, name_of, sort_key
+from certifare.errors import TableError
+from certifare.foundation.levels import INTERSECTION, UNKNOWN, Levels, intersect, name_of
 from certifare.tables.reading import POOLED, Reading
 from certifare.tables.table import band_names
 
@@ -73,56 +73,17 @@ def lay_out(
     >>> lay_out(entries, 3, labelled=False).table.tolist()
     [[4, 0], [0, 2], [0, 0]]
     """
-    if missing not in ("refuse", "unknown", "drop"):
-        raise ArgumentError(f'missing={missing!r}: choose "refuse", "unknown" or "drop".')
-    counted: Counter[tuple[int, str, str | None]] = Counter()
-    parts_of: dict[str, tuple[str, ...]] = {}
-    label_names: set[str] = set()
-    without_group = without_label = total = 0
-    for cell, values, label, records in entries:
-        if not 0 <= cell < n_cells:
-            raise CountsError(f"{records:,} records have the cell {cell}, which is not in 0 … {n_cells - 1}.")
-        total += records
-        parts = tuple(value for value in values if value is not None)
-        if len(parts) < len(values):
-            without_group += records
-            if missing != "unknown":
-                continue
-            group = UNKNOWN
-        else:
-            group = INTERSECTION.join(parts)
-            if parts_of.setdefault(group, parts) != parts:
-                raise GroupError(f"Two groups would be called {group!r}: rename the values of one of the columns.")
-        if labelled and label is None:
-            without_label += records
-            continue
-        label_names |= {label} - {None}  # type: ignore[arg-type]
-        counted[cell, group, label if labelled else None] += records
-    if without_group and missing == "refuse":
-        raise TableError(
-            f"{without_group:,} of {total:,} records lack a group. "
-            'Pass missing="unknown" to count them as a separate group, or missing="drop" to leave them out and '
-            "record their number."
-        )
-    if without_label and missing != "drop" and not drop_unlabelled:
-        raise TableError(
-            f'{without_label:,} records lack a label. Remove them, or pass missing="drop" to leave them out and record '
-            "their number."
-        )
-    unknown = {UNKNOWN} if without_group and missing == "unknown" else set()
-    groups = sorted({*parts_of, *unknown}, key=sort_key)
-    if not groups:
-        raise GroupError("No record has a group, so there is nothing to count.")
-    if labelled and not label_names:
-        raise ArgumentError("No record has a label. Name another column, or give records with labels.")
-    labels = sorted(label_names, key=sort_key)
-    table = np.zeros((n_cells, len(groups), len(labels) if labelled else 1), dtype=np.int64)
-    for (cell, group, label), records in counted.items():
-        table[cell, groups.index(group), 0 if label is None else labels.index(label)] += records
-    exclusions = [Exclusion(LABEL_MISSING, without_label)]
-    if missing == "drop":
-        exclusions.append(Exclusion(GROUP_MISSING, without_group))
-    return CellCounts(table if labelled else table[:, :, 0], groups, labels if labelled else None, exclusions)
+    found = add_entries([entries])
+    placed = PlacedRecords.of(
+        np.array([entry.cell for entry in found], dtype=np.int64),
+        dict(enumerate(zip(*(entry.groups for entry in found), strict=True))),
+        [entry.label for entry in found] if labelled else None,
+        n_cells,
+        missing=missing,
+        drop_unlabelled=drop_unlabelled,
+        times=np.array([entry.records for entry in found], dtype=np.int64),
+    )
+    return placed.count()
 
 
 def name_entry(entry: Entry, reading: Reading) -> Entry:
