@@ -20,6 +20,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,8 @@ class Counts:
 
     def _performance(self, number: int) -> Estimates:
         candidate = self.search.candidates[number]
-        return candidate.path.figures(candidate.cells, candidate.path.at("held out", candidate.cells).labels)
+        found, place = candidate.path.figures("held out"), list(candidate.path.starts).index(candidate.cells)
+        return Estimates(*(None if figure is None else figure[place] for figure in astuple(found)))
 
     def useful(self, number: int) -> bool:
         """Say whether the forecasts of a candidate's cells go with the label, on the certification records."""

@@ -29,7 +29,7 @@ def test_counts_of_a_path_are_those_of_each_encoder_by_itself(parts, kind):
         path = explorer.walk(setting)
         whole = explorer.fit(setting)
         assert set(path.starts) <= {2, 3, 7, whole.n_cells_}
-        for k in path.starts:
+        for place, k in enumerate(path.starts):
             encoder = whole if k == whole.n_cells_ else whole.at(k)
             for name in ("select", "certify"):
                 cells = encoder.apply(parts[name].features)
@@ -39,7 +39,7 @@ def test_counts_of_a_path_are_those_of_each_encoder_by_itself(parts, kind):
                 right = [
                     (vote[cells] == y.codes).mean() for vote, y in zip(path.votes(k), parts[name].labels, strict=True)
                 ]
-                assert path.figures(k, path.at(name, k).labels).accuracy == pytest.approx(np.mean(right))
+                assert path.figures(name).accuracy[place] == pytest.approx(np.mean(right))
             assert np.array_equal(path.probe_cells(k), encoder.apply(explorer.probe.features))
             assert path.retained[k] == pytest.approx(
                 encoder.retained_information(explorer.probe.features).mean, abs=0.05

@@ -55,7 +55,7 @@ def measure_votes(search: Search | CalibratedSearch, number: int, encoder: Any, 
             candidate.cells, counted.labels, certificate.confidence, candidates=certificate.candidates
         ),
         certificate.for_classifier(candidate.path.votes(candidate.cells)[0]),
-        beyond_chance(candidate.path.at("train", candidate.cells).labels, counted.labels) <= BEYOND_CHANCE,
+        bool(beyond_chance(candidate.path.at("train", candidate.cells).labels, counted.labels) <= BEYOND_CHANCE),
     )
 
 

@@ -43,11 +43,13 @@ MOST_PAIRS = 256
 #: Numbers drawn at a time, by each thread.
 _AT_ONCE = 1 << 20
 #: Parts that the range of one group's share is cut into, to bracket the integral.
-_PARTS = 1 << 14
+_PARTS = 1 << 12
+#: The probability of each of the two outermost parts.
+_TAILS = 1e-7
 #: Covers the rounding of the incomplete beta function, and of sums of products of it.
 _ROUNDING = 1e-9
-#: The step to which the limit of two cells is searched for.
-_FINE = 2e-6
+#: About the step to which the limit of two cells is searched for.
+_FINE = 5e-6
 #: Covers the rounding of a distance.
 _LAST_DIGITS = 1e-12
 #: By how much, beyond Monte Carlo error, a stated limit may be worse than a verifier's own.
@@ -250,30 +252,25 @@ def _integrated(data: bytes, epsilon: float, upper: bool) -> float:
     """Return the upper or the lower limit for two cells and two groups."""
     table = np.frombuffer(data, dtype=np.int64).reshape(2, 2)
 
-    def proved(distance: float) -> bool:
-        """Whether the distance is proved to be a valid upper limit, or proved to be none of the lower ones."""
+    def beyond(distance: float) -> float:
+        """Return an upper bound of the probability that the distance is larger, or if not ``upper``, that it is not."""
         low, high = _tail_of_two(table, distance)
-        return high <= epsilon if upper else 1.0 - low > epsilon
+        return high if upper else 1.0 - low
+
+    def roughly(distance: float) -> float:
+        return sum(_tail_of_two(table, distance, _PARTS // 8)) / 2
 
     level = epsilon if upper else 1.0 - epsilon
-    guess = _crossing(lambda t: sum(_tail_of_two(table, t, _PARTS // 32)) / 2 <= level, 0.0, 1.0, _FINE * 10)
-    width = 10 * _FINE
-    low, high = max(0.0, guess - width), min(1.0, guess + width)
-    while low > 0.0 and proved(low):
-        low = max(0.0, low - width)
-    while high < 1.0 and not proved(high):
-        high = min(1.0, high + width)
-    found = _crossing(proved, low, high, _FINE)
-    # The lower limit must lie where the opposite is proved: at the other end of the last step.
-    return found if upper else max(0.0, found - _FINE)
-
-
-def _crossing(holds: Callable[[float], bool], low: float, high: float, step: float) -> float:
-    """Return a distance at which a statement holds that is false at ``low``, true at ``high``, and changes once."""
-    while high - low > step:
+    low, high = 0.0, 1.0
+    while high - low > _FINE:
         middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+        low, high = (low, middle) if roughly(middle) <= level else (middle, high)
+    slope = (roughly(low - 4 * _FINE) - roughly(high + 4 * _FINE)) / (9 * _FINE)
+    # From there on to the safe side, until it is proved.
+    found = high if upper else low
+    while 0.0 < found < 1.0 and (excess := beyond(found) - epsilon) > 0.0:
+        found += (_FINE + min(excess / max(slope, _ROUNDING), 100 * _FINE)) * (1 if upper else -1)
+    return min(max(found, 0.0), 1.0)
 
 
 def _tail_of_two(table: Gaps, distance: float, parts: int = _PARTS) -> tuple[float, float]:
@@ -293,7 +290,7 @@ def _tail_of_two(table: Gaps, distance: float, parts: int = _PARTS) -> tuple[flo
 @lru_cache(maxsize=8)
 def _parts(a: float, b: float, parts: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Cut the range of a Beta variable; return the edges, and the probability of each part."""
-    ends = special.betaincinv(a, b, 1e-13), special.betainccinv(a, b, 1e-13)
+    ends = special.betaincinv(a, b, _TAILS), special.betainccinv(a, b, _TAILS)
     edges = np.concatenate([[0.0], np.linspace(*ends, parts), [1.0]])
     # Each half by the tail that is small there, so that differences keep their digits.
     left, right = special.betainc(a, b, edges), special.betaincc(a, b, edges)

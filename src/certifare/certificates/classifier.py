@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _Scores = Sequence[NDArray[np.float64]]
 
+#: More than all roundings of a limit.
+_SLACK = 1e-9
+
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """An estimate between two limits, which hold together with the stated confidence: each has half of ε."""
@@ -87,12 +90,15 @@ def _limits_within(certificate: Certificate, scores: _Scores, label: str | None)
     for pair in (pair for pair in pairs if pair.label == label):
         if tail is not None:
             above, above_shared = (tail.share(counts, pair, e) for e in (epsilon, epsilon / ways))
-        ordered = pair.table(counts)
-        for table in (ordered, ordered[:, ::-1]):
-            for score in scores:
-                estimate = max(estimate, _mean_gap(table, score))
-                upper = max(upper, raised(_gap_limit(table, score, level), above))
-                lower = max(lower, lowered(-_gap_limit(table[:, ::-1], score, level_shared), above_shared))
+        table = pair.table(counts)
+        # The largest difference first: limits that cannot be the largest are not computed, which takes long.
+        both = [(ordered, score, _mean_gap(ordered, score)) for ordered in (table, table[:, ::-1]) for score in scores]
+        for ordered, score, gap in sorted(both, key=lambda one: -one[2]):
+            estimate = max(estimate, gap)
+            if raised(gap + hoeffding_radius(*_sizes(ordered), level) + _SLACK, above) > upper:
+                upper = max(upper, raised(_gap_limit(ordered, score, level), above))
+            if gap + _SLACK > lower:
+                lower = max(lower, lowered(-_gap_limit(ordered[:, ::-1], score, level_shared), above_shared))
     return lower, estimate, upper
 
 
@@ -121,16 +127,22 @@ def _calibrated_limits(certificate: Certificate, scores: _Scores, label: str | N
     return lower, min(max(estimate, lower), upper), upper
 
 
+def _sizes(pair: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the numbers of records of both groups."""
+    n0, n1 = (int(n) for n in pair.sum(axis=0))
+    return n0, n1
+
+
 def _mean_gap(pair: NDArray[np.int64], score: NDArray[np.float64]) -> float:
     """Difference of two groups' mean scores."""
-    n0, n1 = (int(n) for n in pair.sum(axis=0))
+    n0, n1 = _sizes(pair)
     first, second = (math.fsum((column * score).tolist()) for column in pair.T)
     return first / n0 - second / n1
 
 
 def _gap_limit(pair: NDArray[np.int64], score: NDArray[np.float64], epsilon: float) -> float:
     """Upper confidence limit of E[score | first group] − E[score | second group]."""
-    n0, n1 = (int(n) for n in pair.sum(axis=0))
+    n0, n1 = _sizes(pair)
     if np.isin(score, (0.0, 1.0)).all():
         c0, c1 = (int(c) for c in pair[score == 1.0].sum(axis=0))
         return difference_limit(n0, n1, n1 * c0 - n0 * c1, epsilon)

@@ -6,9 +6,8 @@ they differ is the Gini impurity (categories). A cell's own mean is never compar
 many small cells gain nothing by chance.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,92 +31,83 @@ def retained_information(
     fields: Sequence[Field], categorical: Sequence[bool], cells: NDArray[np.integer], n_cells: int
 ) -> RetainedInformation:
     """Measure retained information on held-out records."""
-    return Spreads(fields, categorical).retained(cells, n_cells)
+    return next(Spreads(fields, categorical).along(cells, n_cells, [np.arange(n_cells)]))
 
 
 class Spreads:
     """Columns of some records, read once to be compared with many cells; parameters as above."""
 
     def __init__(self, fields: Sequence[Field], categorical: Sequence[bool]) -> None:
-        found = {
-            field.name: _Categories.of(field) if is_categorical else _Numbers.of(field)
-            for field, is_categorical in zip(fields, categorical, strict=True)
-        }
-        self._columns = {name: column for name, column in found.items() if column is not None}
+        kinds = list(zip(fields, categorical, strict=True))
+        numbers = [(f.name, *_centred(f)) for f, is_categorical in kinds if not is_categorical]
+        categories = [(f.name, *_codes(f)) for f, is_categorical in kinds if is_categorical]
+        numbers, categories = [one for one in numbers if one[1] > 0.0], [one for one in categories if one[1] > 0.0]
+        self._names = [name for name, *_ in numbers] + [name for name, *_ in categories]
+        self._totals = np.array([total for _, total, _ in numbers] + [total for _, total, _ in categories])
+        values = np.array([column for *_, column in numbers]).reshape(-1, len(fields[0]))
+        self._present = (~np.isnan(values)).astype(np.float64)
+        self._values = np.nan_to_num(values)
+        # Records by value: the values of all columns are numbered; those that occur once agree with no other.
+        found, n_values = [np.zeros((2, 0), dtype=np.int64)], 0
+        self._column_of = np.zeros(0, dtype=np.int64)
+        for i, (*_, codes) in enumerate(categories):
+            often = np.flatnonzero((np.bincount(codes) > 1)[codes])
+            found.append(np.stack([codes[often] + n_values, often]))
+            n_values += int(codes.max()) + 1
+            self._column_of = np.concatenate([self._column_of, np.full(n_values - len(self._column_of), i)])
+        self._code, self._record = np.hstack(found)
+        self._n_categories = len(categories)
 
-    def retained(self, cells: NDArray[np.integer], n_cells: int) -> RetainedInformation:
-        """Measure what the cells of these records retain."""
-        shares = {name: column.share(cells, n_cells) for name, column in self._columns.items()}
-        return RetainedInformation(float(np.mean(list(shares.values()))) if shares else 0.0, shares)
-
-
-@dataclass(frozen=True, eq=False)
-class _Numbers:
-    """Numbers that are present, scaled and about their mean, and their variance."""
-
-    present: NDArray[np.bool_]
-    values: NDArray[np.float64]
-    total: float
-
-    @classmethod
-    def of(cls, field: Field) -> "_Numbers | None":
-        """Read a column; None where it does not vary."""
-        present = ~field.missing()
-        values = np.asarray(field.column, dtype=np.float64)[present]
-        if len(values) < 2:
-            return None
-        values = scaled(values)[0]
-        values = values - values.mean()
-        total = values.var(ddof=1)
-        return cls(present, values, total) if total > 0.0 else None
-
-    def share(self, cells: NDArray[np.integer], n_cells: int) -> float:
-        values, where = self.values, cells if len(self.values) == len(cells) else cells[self.present]
-        sizes = np.bincount(where, minlength=n_cells)
-        sums = np.bincount(where, weights=values, minlength=n_cells)
-        squares = np.bincount(where, weights=values * values, minlength=n_cells)
-        within = np.full(n_cells, self.total)  # one record alone explains nothing
-        many = sizes > 1
-        within[many] = (squares[many] - sums[many] ** 2 / sizes[many]) / (sizes[many] - 1)
-        return float(1.0 - (sizes * within).sum() / sizes.sum() / self.total)
-
-
-@dataclass(frozen=True, eq=False)
-class _Categories:
-    """Codes of categories, and the probability that two records differ."""
-
-    codes: NDArray[np.int64]
-    n_values: int
-    total: float
-
-    @classmethod
-    def of(cls, field: Field) -> "_Categories | None":
-        """Read a column; None where it does not vary."""
-        codes = _category_codes(field)
-        counts = np.bincount(codes)
-        total = float(_differ(len(codes), (counts * (counts - 1)).sum()))
-        return cls(codes, len(counts), total) if total > 0.0 else None
-
-    def share(self, cells: NDArray[np.integer], n_cells: int) -> float:
-        flat = cells.astype(np.int64) * self.n_values + self.codes
-        if n_cells * self.n_values <= 4 * len(flat):
-            counts = np.bincount(flat, minlength=n_cells * self.n_values).reshape(n_cells, self.n_values)
-            sizes, same = counts.sum(axis=1), (counts * (counts - 1)).sum(axis=1)
-        else:
-            pairs, found = np.unique(flat, return_counts=True)
-            where = pairs // self.n_values
-            sizes = np.bincount(cells, minlength=n_cells)
-            same = np.bincount(where, weights=found * (found - 1), minlength=n_cells)
-        within = np.where(sizes < 2, self.total, _differ(sizes, same))
-        return float(1.0 - (sizes * within).sum() / sizes.sum() / self.total)
+    def along(
+        self, cells: NDArray[np.integer], n_cells: int, starts: Iterable[NDArray[np.int64]]
+    ) -> Iterator[RetainedInformation]:
+        """Measure what these records' cells retain if runs of cells are merged, given the first cell of each run."""
+        sizes = np.bincount(cells, minlength=n_cells)
+        place = (np.arange(len(self._values))[:, None] * n_cells + cells).ravel()
+        powers = np.stack(
+            [
+                np.bincount(place, weights=weights.ravel(), minlength=len(self._values) * n_cells)
+                for weights in (self._present, self._values, self._values**2)
+            ]
+        ).reshape(3, -1, n_cells)
+        pairs, records = np.unique(self._code * n_cells + cells[self._record], return_counts=True)
+        code, cell = np.divmod(pairs, n_cells)
+        for first in starts:
+            k = len(first)
+            present, sums, squares = np.add.reduceat(powers, first, axis=2)
+            merged = (np.searchsorted(first, np.arange(n_cells), side="right") - 1)[cell]
+            new = np.flatnonzero(np.diff(code * k + merged, prepend=-1))
+            together = np.add.reduceat(records, new) if len(new) else records
+            where = self._column_of[code[new]] * k + merged[new]
+            agree = np.bincount(where, weights=together * (together - 1), minlength=self._n_categories * k)
+            of_all = np.broadcast_to(np.add.reduceat(sizes, first), (self._n_categories, k))
+            within = np.vstack(
+                [
+                    (squares - sums**2 / np.maximum(present, 1)) / np.maximum(present - 1, 1),
+                    1.0 - agree.reshape(of_all.shape) / np.maximum(of_all * (of_all - 1.0), 1.0),
+                ]
+            )
+            counts = np.vstack([present, of_all])
+            within = np.where(counts > 1, within, self._totals[:, None])  # one record alone explains nothing
+            shares = (1.0 - (counts * within).sum(axis=1) / counts.sum(axis=1) / self._totals).tolist()
+            columns = dict(zip(self._names, shares, strict=True))
+            yield RetainedInformation(float(np.mean(shares)) if shares else 0.0, columns)
 
 
-def _category_codes(field: Field) -> NDArray[np.int64]:
-    if isinstance(field.column, Dictionary):
-        return np.asarray(field.column.indices, dtype=np.int64) + 1
-    return field.levels().codes + 1
+def _centred(field: Field) -> tuple[float, NDArray[np.float64]]:
+    """Return the variance of numbers that are present, and the numbers, scaled and about their mean; others are NaN."""
+    values = np.full(len(field), np.nan)
+    present = ~field.missing()
+    if present.sum() < 2:
+        return 0.0, values
+    own = scaled(np.asarray(field.column, dtype=np.float64)[present])[0]
+    values[present] = own - own.mean()
+    return float(own.var(ddof=1)), values
 
 
-def _differ(sizes: Any, same: Any) -> Any:
-    """Return the probability that two records of a place differ; ``same`` counts the ordered pairs that agree."""
-    return 1.0 - same / np.maximum(sizes * (sizes - 1.0), 1.0)
+def _codes(field: Field) -> tuple[float, NDArray[np.int64]]:
+    """Return the probability that two records' categories differ, and the records' codes."""
+    column = field.column
+    codes = np.asarray(column.indices if isinstance(column, Dictionary) else field.levels().codes, dtype=np.int64) + 1
+    counts, n = np.bincount(codes), len(codes)
+    return float(1.0 - (counts * (counts - 1)).sum() / max(n * (n - 1.0), 1.0)), codes

@@ -200,12 +200,7 @@ class PlanPath:
 
     def cells(self, k: int) -> NDArray[np.int64]:
         """Return the cell of each training record in the plan with k cells."""
-        return self.merged(k)[self.finest]
-
-    def merged(self, k: int) -> NDArray[np.int64]:
-        """Return the cell that each of the finest cells belongs to in the plan with k cells."""
-        n_finest = int(self.finest.max()) + 1
-        found: NDArray[np.int64] = np.searchsorted(self.starts[k], np.arange(n_finest), side="right") - 1
+        found: NDArray[np.int64] = np.searchsorted(self.starts[k], self.finest, side="right") - 1
         return found
 
 

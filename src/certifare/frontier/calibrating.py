@@ -242,9 +242,11 @@ class CalibratedSearch(Calibration):
         for path in self._plan_paths:
             n_cells = int(path.finest.max()) + 1
             counts = {"train": PartCounts.of(table, path.finest, n_cells)}
-            retained = {k: spreads.retained(path.merged(k)[path.finest[: len(probe)]], k).mean for k in path.plans}
+            starts = {k: path.starts[k] for k in sorted(path.plans)}
+            merged = spreads.along(path.finest[: len(probe)], n_cells, starts.values())
+            retained = {k: one.mean for k, one in zip(starts, merged, strict=True)}
             setting = Setting("calibrated", path.theta, None, max(path.plans, default=1))
-            found.append(GrowthPath(setting, path.starts, counts, np.zeros(0, dtype=np.uint16), retained))
+            found.append(GrowthPath(setting, starts, counts, np.zeros(0, dtype=np.uint16), retained))
         return found
 
     @cached_property
@@ -256,27 +258,29 @@ class CalibratedSearch(Calibration):
     def candidates(self) -> tuple[Candidate, ...]:
         """All plans. Numbers of candidates elsewhere are positions here."""
         found = []
-        for i, k in self._numbered:
-            path, gaps = self.paths[i], self._plan_paths[i].plans[k].gaps
-            train = path.at("train", k)
-            figures = path.figures(k, train.labels)
-            pairs = [gaps[:, [a, b]] for a in range(gaps.shape[1]) for b in range(a)]
-            found.append(
-                Candidate(
-                    path=path,
-                    cells=k,
-                    accuracy=figures.accuracy,
-                    explained=figures.explained,
-                    auc=figures.auc,
-                    utility=utility_left_out(self.utility, train.labels),
-                    promising=left_out_beyond_chance(train.labels) > BEYOND_CHANCE,
-                    retained=path.retained[k],
-                    outlook=None,
-                    prediction=Prediction(
-                        max(map(estimate_of, pairs)), forecast_bound(gaps, 1.0 - self.claim.confidence), 0.0
-                    ),
+        for path, plans in zip(self.paths, self._plan_paths, strict=True):
+            train = path.labels("train")
+            figures = path.figures("train")
+            utility, beyond = utility_left_out(self.utility, train), left_out_beyond_chance(train)
+            for i, k in enumerate(path.starts):
+                gaps = plans.plans[k].gaps
+                pairs = [gaps[:, [a, b]] for a in range(gaps.shape[1]) for b in range(a)]
+                found.append(
+                    Candidate(
+                        path=path,
+                        cells=k,
+                        accuracy=float(figures.accuracy[i]),
+                        explained=float(figures.explained[i]),
+                        auc=None if figures.auc is None else float(figures.auc[i]),
+                        utility=float(utility[i]),
+                        promising=bool(beyond[i] > BEYOND_CHANCE),
+                        retained=path.retained[k],
+                        outlook=None,
+                        prediction=Prediction(
+                            max(map(estimate_of, pairs)), forecast_bound(gaps, 1.0 - self.claim.confidence), 0.0
+                        ),
+                    )
                 )
-            )
         return tuple(found)
 
     def bound(self, number: int) -> float:

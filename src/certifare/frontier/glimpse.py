@@ -53,5 +53,5 @@ def best_calibrated(
         for k in within:
             if k >= min_cells:
                 table = np.add.reduceat(finest, path.starts[k], axis=0)
-                best = max(best or (0.0, 0), (utility_left_out(utility, [table]), k))
+                best = max(best or (0.0, 0), (float(utility_left_out(utility, [table])), k))
     return best

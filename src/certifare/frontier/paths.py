@@ -76,10 +76,20 @@ class GrowthPath:
         """Return the counts of a part under the encoder with k cells."""
         return self.counts[part].merged(self.starts[k])
 
-    def figures(self, k: int, counts: Sequence[NDArray[np.int64]]) -> Estimates:
-        """Measure the predictions of the encoder with k cells, given counts by cell and value of each label."""
-        train = self.at("train", k).labels
-        return Estimates.of([forecasts(t) for t in train], [base_rates(t) for t in train], counts)
+    def labels(self, part: str) -> list[NDArray[np.int64]]:
+        """Return a part's counts by cell and value of each label, for all encoders: (encoders, cells, values)."""
+        found = []
+        for table in self.counts[part].labels:
+            stacked = np.zeros((len(self.starts), *table.shape), dtype=np.int64)
+            for own, starts in zip(stacked, self.starts.values(), strict=True):
+                own[: len(starts)] = np.add.reduceat(table, starts, axis=0)
+            found.append(stacked)
+        return found
+
+    def figures(self, part: str) -> Estimates:
+        """Measure the predictions of all encoders on a part."""
+        train = self.labels("train")
+        return Estimates.of([forecasts(t) for t in train], [base_rates(t) for t in train], self.labels(part))
 
     def performance(
         self, k: int, counts: Sequence[NDArray[np.int64]], confidence: float = 0.95, candidates: int = 1
@@ -188,12 +198,10 @@ class Explorer:
             counts[name] = PartCounts.of(table, cells, n_cells)
             if i == 0:
                 probe = cells[self._probe_rows].astype(np.uint16)
-        path = GrowthPath(setting, starts, counts, probe, {})
         spreads = self._spreads(encoder)
-        for k in starts:
-            cells = path.probe_cells(k)[: len(self._probe_fields[0])]
-            path.retained[k] = spreads.retained(cells, k).mean
-        return path
+        merged = spreads.along(probe[: len(self._probe_fields[0])], n_cells, starts.values())
+        retained = {k: found.mean for k, found in zip(starts, merged, strict=True)}
+        return GrowthPath(setting, starts, counts, probe, retained)
 
     def _spreads(self, encoder: Any) -> Spreads:
         """Return the columns on which retained information is measured, in an encoder's form."""

@@ -34,7 +34,7 @@ from certifare.frontier.checking import check_part
 from certifare.frontier.glimpse import WORTH_MENTIONING, best_calibrated
 from certifare.frontier.job import Job, JobOptions, Progress
 from certifare.frontier.ordering import SHOWN, WORTH_TESTING, chain
-from certifare.frontier.paths import Explorer, GrowthPath, PartCounts
+from certifare.frontier.paths import Explorer, GrowthPath
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
 from certifare.frontier.utility import (
@@ -169,31 +169,28 @@ class Search(Job):
     def _candidates_on(self, path: GrowthPath) -> tuple[Candidate, ...]:
         """Return the encoders of one growth, by their number of cells."""
         if path.setting not in self._found:
-            sizes = self.certify_sizes()
-            self._found[path.setting] = tuple(self._candidate(path, k, sizes) for k in path.starts)
+            train, select = path.labels("train"), path.labels("select")
+            figures = path.figures("select")
+            utility, promising = utility_of(self.utility, train, select), _promising(train, select)
+            known = path.counts["train"].groups, path.counts["select"].groups, self.certify_sizes()[None]
+            seen, fresh, sizes = map(self._by_claim, known)
+            outlooks = Outlook.along(seen, fresh, sizes, self.claim, self.cap, path.starts.values())
+            self._found[path.setting] = tuple(
+                Candidate(
+                    path=path,
+                    cells=k,
+                    accuracy=float(figures.accuracy[i]),
+                    explained=float(figures.explained[i]),
+                    auc=None if figures.auc is None else float(figures.auc[i]),
+                    utility=float(utility[i]),
+                    promising=bool(promising[i]),
+                    retained=path.retained[k],
+                    outlook=outlook,
+                    prediction=outlook.predict(1.0 - self.claim.confidence),
+                )
+                for i, (k, outlook) in enumerate(zip(path.starts, outlooks, strict=True))
+            )
         return self._found[path.setting]
-
-    def _candidate(self, path: GrowthPath, k: int, sizes: NDArray[np.int64]) -> Candidate:
-        train, select = path.at("train", k), path.at("select", k)
-        outlook = self._outlook(train, select, sizes)
-        figures = path.figures(k, select.labels)
-        return Candidate(
-            path=path,
-            cells=k,
-            accuracy=figures.accuracy,
-            explained=figures.explained,
-            auc=figures.auc,
-            utility=utility_of(self.utility, train.labels, select.labels),
-            promising=_promising(train.labels, select.labels),
-            retained=path.retained[k],
-            outlook=outlook,
-            prediction=outlook.predict(1.0 - self.claim.confidence),
-        )
-
-    def _outlook(self, train: PartCounts, select: PartCounts, sizes: NDArray[np.int64]) -> Outlook:
-        """Forecast the certificate of counted cells, given the number of certification records."""
-        train_counts, select_counts, certify_sizes = map(self._by_claim, (train.groups, select.groups, sizes[None]))
-        return Outlook.of(train_counts, select_counts, certify_sizes, self.claim, self.cap)
 
     def _by_claim(self, table: NDArray[np.int64]) -> CellCounts:
         """Return counts by cell, group and label as the claim looks at them; the last label is of records without."""
@@ -366,14 +363,13 @@ class Search(Job):
         }
 
 
-def _promising(train: Sequence[NDArray[np.int64]], select: Sequence[NDArray[np.int64]]) -> bool:
-    """Say whether an encoder's forecasts seem to go with the label.
+def _promising(train: Sequence[NDArray[np.int64]], select: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
+    """Say whether encoders' forecasts seem to go with the label.
 
     The select records decide, unless they are too few to show it if it were so (a rare label, heavy weights).
     """
-    if beyond_chance(train, select) > WORTH_TESTING:
-        return True
-    return promised(train, select) < SHOWN and left_out_beyond_chance(train) > SHOWN
+    shown = (promised(train, select) < SHOWN) & (left_out_beyond_chance(train) > SHOWN)
+    return (beyond_chance(train, select) > WORTH_TESTING) | shown
 
 
 def _parallel(work: Callable[[Setting], GrowthPath], settings: Sequence[Setting], n_jobs: int) -> Any:

@@ -10,14 +10,14 @@ sample of the certify part's size, including its upward bias, and so the bound.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from certifare.certificates.claims import Claim, combine, metric_of
+from certifare.certificates.claims import Claim, Pair, combine, metric_of
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.tail import distance_level, raised
 from certifare.frontier.capping import CapForecast
@@ -72,25 +72,38 @@ class Outlook:
         - ``certify_sizes``: certification records in one cell: their numbers are all that is used of them.
         - ``cap``: with a cap on the weights.
         """
-        rows: dict[str | None, list[tuple[Any, ...]]] = {}
+        return next(cls.along(train, select, certify_sizes, claim, cap, [np.arange(train.n_cells)]))
+
+    @classmethod
+    def along(
+        cls,
+        train: CellCounts,
+        select: CellCounts,
+        certify_sizes: CellCounts,
+        claim: Claim,
+        cap: CapForecast | None,
+        starts: Iterable[NDArray[np.int64]],
+    ) -> Iterator[Outlook]:
+        """Estimate the same for encoders whose cells are runs of these cells, given the first cell of each run."""
+        pairs: dict[str | None, list[Pair]] = {}
         for pair in claim.pairs(certify_sizes):
-            fitted, fresh, there = (pair.table(counts) for counts in (train, select, certify_sizes))
-            # Training records count as if there were fewer of them.
-            pooled = fresh + fitted / TRAINING_DISCOUNT
-            known = np.maximum(pooled.sum(axis=0), 1.0)
-            first, second = (pooled / known).T
-            errors = (1.0 / known).sum()
-            mean = (first + second) / 2
-            variances = np.maximum(
-                (first * (1 - first) / known[0] + second * (1 - second) / known[1]) / errors,
-                mean * (1 - mean) / 4 + 1e-12,
-            )
-            sizes = (1.0 / np.maximum(there.sum(axis=0), 1)).sum()
-            rows.setdefault(pair.label, []).append((first - second, variances, errors, sizes))
-        differences, variance, error, size = (
-            np.array([[row[i] for row in of_label] for of_label in rows.values()]) for i in range(4)
+            pairs.setdefault(pair.label, []).append(pair)
+        # By stratum, pair, cell and group. Training records count as if there were fewer of them.
+        pooled, there = (
+            np.array([[pair.table(counts).astype(np.float64) for pair in of_label] for of_label in pairs.values()])
+            for counts in (train, certify_sizes)
         )
-        return cls(differences, variance, error, size, claim.metric, cap)
+        pooled /= TRAINING_DISCOUNT
+        pooled += np.array([[pair.table(select) for pair in of_label] for of_label in pairs.values()])
+        known = np.maximum(pooled.sum(axis=2, keepdims=True), 1.0)
+        errors, sizes = (1.0 / known).sum(axis=(2, 3)), (1.0 / np.maximum(there.sum(axis=2), 1.0)).sum(axis=2)
+        for runs in starts:
+            shares = np.add.reduceat(pooled, runs, axis=2) / known
+            mean = shares.mean(axis=3)
+            variances = np.maximum(
+                (shares * (1.0 - shares) / known).sum(axis=3) / errors[:, :, None], mean * (1.0 - mean) / 4 + 1e-12
+            )
+            yield cls(shares[..., 0] - shares[..., 1], variances, errors, sizes, claim.metric, cap)
 
     def without_cap(self) -> Outlook:
         """Return the outlook for records that are thinned to whole weights."""

@@ -9,6 +9,9 @@ base rates;
 *accuracy*: how often the most likely value, the cell's majority vote, is right.
 
 If a label is rare, accuracy may be blind: no cell has it as its majority, although the cells are informative.
+
+Tables are by cell and value of the label. Several encoders are measured at once if their tables are stacked along a
+first axis: they count the same records, and a cell without records changes nothing.
 """
 
 from __future__ import annotations
@@ -49,14 +52,15 @@ def check_utility(name: str) -> str:
 
 def base_rates(train: Counts) -> Shares:
     """Return the shares of a label's values among all training records, smoothed so that none is 0."""
-    totals = train.sum(axis=0)
-    shares: Shares = (totals + 1.0) / (totals.sum() + len(totals))
+    totals = train.sum(axis=-2)
+    shares: Shares = (totals + 1.0) / (totals.sum(axis=-1, keepdims=True) + totals.shape[-1])
     return shares
 
 
 def forecasts(train: Counts) -> Shares:
     """Return each cell's shares of a label's values among training records, shrunk towards the base rates."""
-    shares: Shares = (train + PSEUDO_RECORDS * base_rates(train)) / (train.sum(axis=1, keepdims=True) + PSEUDO_RECORDS)
+    prior = PSEUDO_RECORDS * base_rates(train)[..., None, :]
+    shares: Shares = (train + prior) / (train.sum(axis=-1, keepdims=True) + PSEUDO_RECORDS)
     return shares
 
 
@@ -65,25 +69,38 @@ def losses(utility: str, shares: Shares) -> Shares:
     if utility == "information":
         return -np.log(shares)
     if utility == "explained":
-        squared: Shares = 1.0 - 2.0 * shares + (shares**2).sum(axis=1, keepdims=True)
+        squared: Shares = 1.0 - 2.0 * shares + (shares**2).sum(axis=-1, keepdims=True)
         return squared
-    wrong: Shares = (np.arange(shares.shape[1]) != shares.argmax(axis=1)[:, None]).astype(np.float64)
+    wrong: Shares = (np.arange(shares.shape[-1]) != shares.argmax(axis=-1)[..., None]).astype(np.float64)
     return wrong
 
 
 def losses_left_out(utility: str, train: Counts) -> Shares:
     """Return the loss of each cell's leave-one-out prediction for its own training records."""
-    prior = PSEUDO_RECORDS * base_rates(train)
-    left = np.maximum(train.sum(axis=1, keepdims=True) - 1, 0)
+    prior = PSEUDO_RECORDS * base_rates(train)[..., None, :]
+    left = np.maximum(train.sum(axis=-1, keepdims=True) - 1, 0)
     found = np.empty(train.shape)
-    for value in range(train.shape[1]):
+    for value in range(train.shape[-1]):
         others = train.astype(np.float64)
-        others[:, value] = np.maximum(others[:, value] - 1.0, 0.0)
-        found[:, value] = losses(utility, (others + prior) / (left + PSEUDO_RECORDS))[:, value]
+        others[..., value] = np.maximum(others[..., value] - 1.0, 0.0)
+        found[..., value] = losses(utility, (others + prior) / (left + PSEUDO_RECORDS))[..., value]
     return found
 
 
-def utility_of(utility: str, train: Sequence[Counts], select: Sequence[Counts]) -> float:
+def _base_losses(utility: str, base: Shares) -> Shares:
+    """Return the loss of the base rates for each value; accuracy is not compared with them."""
+    return (
+        np.ones((*base.shape[:-1], 1, base.shape[-1])) if utility == "accuracy" else losses(utility, base[..., None, :])
+    )
+
+
+def _sum(table: NDArray[Any]) -> NDArray[Any]:
+    """Return the sum over cells and values."""
+    found: NDArray[Any] = table.sum(axis=(-2, -1))
+    return found
+
+
+def utility_of(utility: str, train: Sequence[Counts], select: Sequence[Counts]) -> NDArray[np.float64]:
     """Return the utility of an encoder's cells, averaged over labels.
 
     Select records count in full. Training records, with leave-one-out predictions, count as an eighth: the cells
@@ -96,24 +113,22 @@ def utility_of(utility: str, train: Sequence[Counts], select: Sequence[Counts]) 
     """
     found = []
     for seen, fresh in zip(train, select, strict=True):
-        base = np.ones(seen.shape[1]) if utility == "accuracy" else losses(utility, base_rates(seen)[None])
-        shares = forecasts(seen)
+        base, shares = _base_losses(utility, base_rates(seen)), forecasts(seen)
         gains = base - losses(utility, shares)
-        trained = float((seen * (base - losses_left_out(utility, seen))).sum())
-        trained = min(trained, seen.sum() * _believable(gains, shares, fresh))
-        without = ((fresh.sum(axis=0) + seen.sum(axis=0) / TRAINING_DISCOUNT) * base).sum()
-        found.append(((fresh * gains).sum() + trained / TRAINING_DISCOUNT) / without)
-    return float(np.mean(found))
+        trained = _sum(seen * (base - losses_left_out(utility, seen)))
+        trained = np.minimum(trained, _sum(seen) * _believable(gains, shares, fresh))
+        weighted = fresh.sum(axis=-2, keepdims=True) + seen.sum(axis=-2, keepdims=True) / TRAINING_DISCOUNT
+        found.append((_sum(fresh * gains) + trained / TRAINING_DISCOUNT) / _sum(weighted * base))
+    return np.asarray(np.mean(found, axis=0))
 
 
-def utility_left_out(utility: str, train: Sequence[Counts]) -> float:
+def utility_left_out(utility: str, train: Sequence[Counts]) -> NDArray[np.float64]:
     """Measure the utility of cells on training records, each forecast from the others of its cell."""
     found = []
     for seen in train:
-        base = np.ones(seen.shape[1]) if utility == "accuracy" else losses(utility, base_rates(seen)[None])
-        gain = (seen * (base - losses_left_out(utility, seen))).sum()
-        found.append(float(gain / (seen.sum(axis=0) * base).sum()))
-    return float(np.mean(found))
+        base = _base_losses(utility, base_rates(seen))
+        found.append(_sum(seen * (base - losses_left_out(utility, seen))) / _sum(seen * base))
+    return np.asarray(np.mean(found, axis=0))
 
 
 def utility_of_records(
@@ -134,70 +149,68 @@ def utility_of_records(
     return float(np.mean(found))
 
 
-def _believable(gains: Shares, shares: Shares, fresh: Counts) -> float:
+def _believable(gains: Shares, shares: Shares, fresh: Counts) -> NDArray[np.float64]:
     """Return the largest mean gain that is plausible given fresh records.
 
     That is their own gain plus some standard errors, which are estimated from their gains, or from the gains that are
     expected if the predictions are right, whichever is larger (a rare label may not occur among them).
     """
-    n = int(fresh.sum())
-    if n < 2:
-        return math.inf
-    cells = fresh.sum(axis=1, keepdims=True)
-    errors = []
-    for there in (fresh, cells * shares):
-        mean = float((there * gains).sum()) / n
-        errors.append(math.sqrt(max(float((there * gains**2).sum()) / n - mean**2, 0.0) / n))
-    return float((fresh * gains).sum()) / n + BELIEVABLE * max(errors)
+    n = _sum(fresh)
+    cells, each = fresh.sum(axis=-1, keepdims=True), np.maximum(n, 1)
+    squares = [_sum(there * gains**2) / each - (_sum(there * gains) / each) ** 2 for there in (fresh, cells * shares)]
+    error = np.sqrt(np.maximum(np.maximum(*squares), 0.0) / each)
+    return np.where(n < 2, math.inf, _sum(fresh * gains) / each + BELIEVABLE * error)
 
 
-def beyond_chance(train: Sequence[Counts], fresh: Sequence[Counts]) -> float:
+def beyond_chance(train: Sequence[Counts], fresh: Sequence[Counts]) -> NDArray[np.float64]:
     """Return by how many standard errors the predictions beat chance on fresh records.
 
     The statistic is the mean logarithm of predicted share over base rate. Its mean and error under chance are those of
     randomly permuted labels. Errors of several labels are added up as if they were perfectly correlated, which can only
     make the result smaller.
     """
-    return _standard_errors(
-        (np.log(forecasts(seen) / base_rates(seen)), there, there) for seen, there in zip(train, fresh, strict=True)
-    )
+    return _standard_errors((_log_ratios(seen), there, there) for seen, there in zip(train, fresh, strict=True))
 
 
-def left_out_beyond_chance(train: Sequence[Counts]) -> float:
+def left_out_beyond_chance(train: Sequence[Counts]) -> NDArray[np.float64]:
     """Return the same for training records with leave-one-out predictions; they count as an eighth."""
     found = _standard_errors(
-        (-losses_left_out("information", seen) - np.log(base_rates(seen)), seen, seen) for seen in train
+        (-losses_left_out("information", seen) - np.log(base_rates(seen))[..., None, :], seen, seen) for seen in train
     )
     return found / math.sqrt(TRAINING_DISCOUNT)
 
 
-def promised(train: Sequence[Counts], fresh: Sequence[Counts]) -> float:
+def promised(train: Sequence[Counts], fresh: Sequence[Counts]) -> NDArray[np.float64]:
     """Return the expected value of :func:`beyond_chance` if the predictions are right."""
     return _standard_errors(
-        (np.log(forecasts(seen) / base_rates(seen)), there, there.sum(axis=1, keepdims=True) * forecasts(seen))
+        (_log_ratios(seen), there, there.sum(axis=-1, keepdims=True) * forecasts(seen))
         for seen, there in zip(train, fresh, strict=True)
     )
 
 
-def _standard_errors(found: Iterable[tuple[Shares, Counts, NDArray[Any]]]) -> float:
+def _log_ratios(train: Counts) -> Shares:
+    """Return the logarithm of predicted share over base rate."""
+    return np.log(forecasts(train) / base_rates(train)[..., None, :])
+
+
+def _standard_errors(found: Iterable[tuple[Shares, Counts, NDArray[Any]]]) -> NDArray[np.float64]:
     """Return the mean score above chance, in standard errors, summed over labels.
 
     For each label: the score of a record of each cell and value, the records that chance permutes, and the actual
     records.
     """
-    gain = error = 0.0
+    gain = error = np.zeros(())
     for score, dealt, there in found:
-        n = int(dealt.sum())
+        n = int(_sum(dealt).max(initial=0))
         if n < 2:
             continue
-        cells, values = dealt.sum(axis=1) / n, dealt.sum(axis=0) / n
-        of_cell, of_value = score @ values, cells @ score
-        expected = float(cells @ of_cell)
-        centred = score - of_cell[:, None] - of_value + expected
-        gain += float((there * score).sum()) / n - expected
-        error += math.sqrt(float(cells @ centred**2 @ values) / (n - 1))
+        cells, values = dealt.sum(axis=-1, keepdims=True) / n, dealt.sum(axis=-2, keepdims=True) / n
+        of_cell, of_value = (score * values).sum(axis=-1, keepdims=True), (score * cells).sum(axis=-2, keepdims=True)
+        expected = (of_cell * cells).sum(axis=-2, keepdims=True)
+        gain = gain + _sum(there * score) / n - expected[..., 0, 0]
+        error = error + np.sqrt(_sum(cells * (score - of_cell - of_value + expected) ** 2 * values) / (n - 1))
     # If all cells predict the same, the error is 0 except for rounding.
-    return gain / error if error > 1e-12 else -math.inf
+    return np.where(error > 1e-12, gain / np.maximum(error, 1e-12), -math.inf)
 
 
 # -- figures for people, with their intervals -------------------------------------------------------------------------
@@ -207,19 +220,19 @@ def _standard_errors(found: Iterable[tuple[Shares, Counts, NDArray[Any]]]) -> fl
 class Estimates:
     """Estimated quality of predictions of a label on some records; means over several labels."""
 
-    accuracy: float  # how often the most likely value is right
-    auc: float | None  # area under the ROC curve; None if a label has more than two values
-    explained: float  # share of the label's variance (Gini impurity) that the predictions explain
+    accuracy: NDArray[np.float64]  # how often the most likely value is right
+    auc: NDArray[np.float64] | None  # area under the ROC curve; None if a label has more than two values
+    explained: NDArray[np.float64]  # share of the label's variance (Gini impurity) that the predictions explain
 
     @classmethod
     def of(cls, forecasts: Sequence[Shares], bases: Sequence[Shares], counts: Sequence[Counts]) -> Estimates:
         """Measure predictions, with arguments as in :meth:`Performance.of`."""
         found = list(zip(forecasts, bases, counts, strict=True))
-        two = all(t.shape[1] == 2 for t in counts)
+        two = all(t.shape[-1] == 2 for t in counts)
         return cls(
-            accuracy=float(np.mean([_right(p, t) / max(t.sum(), 1) for p, _, t in found])),
-            auc=float(np.mean([area(p, t) for p, _, t in found])) if two else None,
-            explained=float(np.mean([1.0 - _left(p, base, t) for p, base, t in found])),
+            accuracy=np.mean([_right(p, t) / np.maximum(_sum(t), 1) for p, _, t in found], axis=0),
+            auc=np.mean([area(p, t) for p, _, t in found], axis=0) if two else None,
+            explained=np.mean([1.0 - _left(p, base, t) for p, base, t in found], axis=0),
         )
 
 
@@ -261,7 +274,8 @@ class Performance:
         # A mean of bounds holds if all of them do.
         level = epsilon_at(confidence) / candidates / len(found)
 
-        def interval(estimate: float, limits: Sequence[tuple[float, float]]) -> Interval:
+        def interval(figure: NDArray[np.float64], limits: Sequence[tuple[float, float]]) -> Interval:
+            estimate = float(figure)
             lower, upper = (float(np.mean(side)) for side in zip(*limits, strict=True))
             return Interval(
                 lower=min(lower, estimate), estimate=estimate, upper=max(upper, estimate), confidence=confidence
@@ -285,12 +299,14 @@ class Performance:
         return document
 
 
-def area(shares: Shares, counts: Counts) -> float:
+def area(shares: Shares, counts: Counts) -> Any:
     """Return the area under the ROC curve of the second value's share; one half if all records have one value.
 
     >>> area(np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([[30, 10], [10, 30]]))
     0.75
     """
+    if shares.ndim > 2:
+        return np.array([area(*one) for one in zip(shares, counts, strict=True)])
     # Rows with equal scores are ties.
     level = np.unique(shares[:, 1], return_inverse=True)[1]
     negative, positive = (np.bincount(level, weights=counts[:, value]) for value in (0, 1))
@@ -307,9 +323,9 @@ def _area_limits(shares: Shares, counts: Counts, epsilon: float) -> tuple[float,
     return mean_limits(area(shares, counts), int(counts.sum(axis=0).min()), epsilon)
 
 
-def _right(shares: Shares, counts: Counts) -> int:
+def _right(shares: Shares, counts: Counts) -> NDArray[np.int64]:
     """Return the number of records that have the most likely value."""
-    return int(counts[np.arange(len(counts)), shares.argmax(axis=1)].sum())
+    return _sum(np.take_along_axis(counts, shares.argmax(axis=-1)[..., None], axis=-1))
 
 
 def _accuracy_limits(shares: Shares, counts: Counts, epsilon: float) -> tuple[float, float]:
@@ -319,13 +335,13 @@ def _accuracy_limits(shares: Shares, counts: Counts, epsilon: float) -> tuple[fl
 
 def _quadratic(shares: Shares, base: Shares) -> tuple[Shares, Shares]:
     """Return the losses of the predictions and of the base rates if the true value is that of the column."""
-    return losses("explained", shares), np.broadcast_to(losses("explained", base[None]), shares.shape)
+    return losses("explained", shares), np.broadcast_to(losses("explained", base[..., None, :]), shares.shape)
 
 
-def _left(shares: Shares, base: Shares, counts: Counts) -> float:
+def _left(shares: Shares, base: Shares, counts: Counts) -> NDArray[np.float64]:
     """Return the share of the base rates' loss that remains with the predictions; 1 if there are no records."""
-    lost, without = _quadratic(shares, base)
-    return float((counts * lost).sum() / (counts * without).sum()) if counts.any() else 1.0
+    lost, without = (_sum(counts * loss) for loss in _quadratic(shares, base))
+    return np.where(without > 0.0, lost / np.where(without > 0.0, without, 1.0), 1.0)
 
 
 def _explained_limits(
