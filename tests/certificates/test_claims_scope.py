@@ -186,7 +186,7 @@ def test_too_many_values_are_refused():
 def test_what_follows_within_a_value_says_so():
     certificate = issue(Evidence(BY_PRODUCT), GIVEN)
     sentences = certificate.what_follows()
-    assert sentences[0].startswith("Among the records of any one value of 'product'")
+    assert sentences[0].startswith("Among the records of any one claimed value of 'product'")
     assert "nothing follows from it for the selection rates of whole groups" in sentences[-1]
     assert certificate.within("home") == certificate.bound
     each = issue(Evidence(COUNTS), EACH)

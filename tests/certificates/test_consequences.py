@@ -222,7 +222,7 @@ def test_limits_within_a_label():
     assert mean.bound == pytest.approx(sum(one) / 2, abs=1e-12)
     assert largest.within("no") == largest.within("yes") == largest.bound
     assert positive.within("yes") == positive.bound
-    with pytest.raises(UnprovedClaimError, match="nothing follows for those with the label 'no'"):
+    with pytest.raises(UnprovedClaimError, match="nothing follows for those with label 'no'"):
         positive.within("no")
     with pytest.raises(UnprovedClaimError, match="Nothing about the distance among the records of one label is proved"):
         certify_counts(counts).within("no")

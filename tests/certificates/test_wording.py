@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare import CellCounts, certify_counts
+from certifare.certificates.bounding import Evidence
+from certifare.certificates.claims import Claim
+from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.certificates.wording import plain_claim
 
@@ -29,13 +32,31 @@ def test_the_confidence_is_that_of_all_looks_together():
     [
         ("demographic_parity", "Selection rates of any two of 'a', 'b' and 'c' differ"),
         ("equal_opportunity", "Among records with the label '1', selection rates of any two of 'a', 'b' and 'c'"),
-        ("equalized_odds", "On average over each label, selection rates of any two of 'a', 'b' and 'c'"),
-        ("equalized_odds_max", "At any label, selection rates of any two of 'a', 'b' and 'c'"),
+        ("equalized_odds", "On average over the labels, selection rates of any two of 'a', 'b' and 'c'"),
+        ("equalized_odds_max", "Within each label, selection rates of any two of 'a', 'b' and 'c'"),
     ],
 )
 def test_every_metric_says_whom_it_is_about(metric, beginning):
     counts = LABELLED if metric != "demographic_parity" else CellCounts(LABELLED.table.sum(2), groups=["a", "b", "c"])
     assert plain_claim(certify_counts(counts, metric=metric)).startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("few", "beginning"),
+    [
+        ([], "Within each value of 'product', selection rates of 'f' and 'm'"),
+        (["b", "c"], "Within each value of 'product' except 'b' and 'c', selection rates"),
+        (list("bcdefg"), "Within each value of 'product' except 6 small ones, selection rates"),
+    ],
+)
+def test_values_that_are_not_claimed_are_excepted(few, beginning):
+    counts = CellCounts(
+        np.stack([np.full((2, 2), 400)] + [np.full((2, 2), 3)] * len(few), axis=2), ["f", "m"], ["a", *few]
+    )
+    certificate = issue(Evidence(counts), Claim(given="product"))
+    assert plain_claim(certificate).startswith(beginning)
+    assert ("each claimed value of" in str(certificate)) == bool(few)
+    assert any("of one claimed value of 'product'" in words for words in certificate.what_follows()) == bool(few)
 
 
 def test_no_bound_is_said_to_be_none():

@@ -184,3 +184,19 @@ def test_a_ratio_for_each_attribute_is_promised_within_that_attribute(cli, place
     assert any(promise in note for note in result.json["notes"])
     page = (tmp_path / "out" / "report.html").read_text()
     assert "highest rate of any group among the groups of any one attribute" in page
+
+
+@pytest.mark.parametrize("bundle", [GIVEN], indirect=True)
+def test_values_with_few_records_of_ones_own_are_named_and_confirm_nothing(cli, bundle, tmp_path):
+    _, folder = bundle
+    fresh = pd.read_csv(folder.parent / "fresh.csv")
+    home = fresh["product"] == "home"
+    path = tmp_path / "few.csv"
+    pd.concat([fresh[~home], fresh[home].head(20)]).to_csv(path, index=False)
+    assert "nothing is claimed within product 'home'" in cli("certify", folder, path, "--no-ledger").stderr
+    watched = cli("monitor", folder, path, "--history", tmp_path / "history.json")
+    assert "too few records of product 'home' in this period" in watched.stderr
+    pd.concat([fresh[~home], fresh[home].head(1)]).to_csv(path, index=False)
+    verdict = cli("verify", folder, "--data", path, "--max", 0.3)
+    assert verdict.status == 3
+    assert "A group has no record with product 'home'" in " ".join(verdict.stdout.split())

@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 
 from certifare import CalibratedEncoder, CellCounts, KMeansEncoder, Policy, certify_counts
-from certifare.certificates import difference_limit
+from certifare.certificates import Claim, difference_limit
+from certifare.certificates.bounding import Evidence
+from certifare.certificates.issuing import issue
 from certifare.document import verify_document, write_document
 from certifare.errors import ArgumentError
 from certifare.tables.table import Table
@@ -188,3 +190,23 @@ def test_the_records_that_set_the_thresholds_are_not_fresh(tmp_path):
         table = Table.from_frame(data, sensitive="s")
         checks = verify_document(path, encoder=tmp_path / "encoder.json", data=table).checks
         assert word in next(check.message for check in checks if check.name == "data")
+
+
+def test_each_attribute_is_compared_whatever_intersections_are_among_ones_own_records(tmp_path):
+    """A small intersection that a verifier happens not to have does not matter; an attribute's group does."""
+    encoder, path = tmp_path / "encoder.json", tmp_path / "certificate.json"
+    KMeansEncoder(n_cells=2).fit(pd.DataFrame({"x": [0.0, 1.0] * 5})).save(encoder)
+    groups = ["f × a", "f × b", "m × a", "m × b"]
+    counts = CellCounts([[900, 900, 900, 20], [900, 900, 900, 20]], groups)
+    write_document(path, issue(Evidence(counts), Claim(each=("sex", "race"))), encoder=encoder)
+
+    def verified(sex, race):
+        n = 200
+        data = pd.DataFrame({"x": [0.0, 1.0] * (n * len(sex) // 2), "sex": list(sex) * n, "race": list(race) * n})
+        table = Table.from_frame(data.sort_values(["sex", "race"]), sensitive=["sex", "race"], each=True)
+        return verify_document(path, Policy(), encoder=encoder, data=table)
+
+    assert verified("ffm", "aba").outcome == "PASS"
+    without = verified("fmm", "aaa")
+    assert without.outcome == "INCONCLUSIVE"
+    assert "Your records have the groups of 'race' a; the certificate is about a, b." in str(without)

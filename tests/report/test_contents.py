@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certifare import CellCounts, certify_counts
-from certifare.certificates import Exclusion
+from certifare.certificates import Claim, Exclusion, FixedSequence
+from certifare.certificates.bounding import Evidence
 from certifare.certificates.chance import distance_by_chance
 from certifare.certificates.claims import gaps_of
+from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.certificates.planning import equal_gaps
 from certifare.certificates.rounding import round_up
@@ -388,6 +390,22 @@ def test_markdown_says_what_the_page_says(tmp_path):
     for heading in ("Four-fifths", "Excluded", "Assumptions", "Not claimed", "verify"):
         assert any(heading in line.replace("\\", "") for line in text.splitlines() if line.startswith("## "))
     assert text.count("certifare verify") >= 3
+
+
+@pytest.mark.parametrize("sequenced", [False, True])
+def test_the_worst_attribute_and_its_worst_pair_come_first(sequenced):
+    """In a sequence all bounds are the target: estimates tell which is the worst."""
+    groups = [f"{sex} × {race}" for sex in "fm" for race in "abc"]
+    counts = CellCounts([[500, 300, 600, 500, 310, 610], [500, 700, 400, 500, 690, 390]], groups)
+    claim = Claim(each=("sex", "race"))
+    sequence = FixedSequence.walk([counts], 0.4, claim) if sequenced else None
+    data = report_data(issue(Evidence(counts, sequence), claim))
+    assert [attribute["name"] for attribute in data["attributes"]] == ["race", "sex"]
+    assert [pair["groups"] for pair in data["pairs"]] == [["b", "c"], ["a", "b"], ["a", "c"], ["f", "m"]]
+    shown = [line for line in render_markdown(data).splitlines() if " – " in line]
+    assert shown[0].startswith("| race: b – c |")
+    page = render_html(data)
+    assert page.index("<h3>race") < page.index("<h3>sex")
 
 
 def test_names_in_markdown_are_text():

@@ -251,8 +251,13 @@ class Claim:
         metric = METRICS[self.metric]
         if self.given is None:
             return metric
-        words = f"{metric.words} within each value of {self.given!r}"
-        return replace(metric, words=words, strata="each label")
+        return replace(metric, words=f"{metric.words} within each {self.stratum}", strata="each label")
+
+    @property
+    def stratum(self) -> str:
+        """What the records of a stratum share: a label, or a value of the given column."""
+        claimed = "claimed " if self.left_out else ""
+        return "label" if self.given is None else f"{claimed}value of {self.given!r}"
 
     @property
     def labelled(self) -> bool:
@@ -268,9 +273,8 @@ class Claim:
         if not self.labelled:
             return (None,)
         if counts.labels is None:
-            by = "label" if self.given is None else f"value of {self.given!r}"
             raise ArgumentError(
-                f"The metric {self.metric} looks at records of each {by}, and these counts have none. "
+                f"The metric {self.metric} looks at records of each {self.stratum}, and these counts have none. "
                 "Count with y= (CellCounts.from_cells), or pass y= to certify."
             )
         if self.given is not None:

@@ -128,9 +128,9 @@ class Consequences:
         """
         name, limits = name_of(label), self._limits()
         if name not in limits:
+            named = " or ".join(map(self.claim.records_of, limits))
             raise UnprovedClaimError(
-                f"The certificate is about records with the label {' or '.join(map(repr, limits))}: nothing follows "
-                f"for those with the label {name!r}."
+                f"The certificate is about records {named}: nothing follows for those {self.claim.records_of(name)}."
             )
         return limits[name]
 
@@ -247,7 +247,7 @@ class Consequences:
             return ((None, each and f"among {each}"),)
         each = each and f" and {each}"
         if basis is Basis.LABEL and len(strata) > 1:
-            return ((strata[0], f"among the records of any one {self._stratum}{each}"),)
+            return ((strata[0], f"among the records of any one {self.claim.stratum}{each}"),)
         return tuple((label, f"among the records {self.claim.records_of(label)}{each}") for label in strata)
 
     def what_follows(self) -> tuple[str, ...]:
@@ -271,17 +271,12 @@ class Consequences:
                 whole = f"{among}, {text}" if among else text
                 sentences.append(whole[0].upper() + whole[1:])
         if self.claim.strata(self.counts) != (None,):
-            sentences.append(WHOLE_GROUPS.format(metric=self.claim.distance.words, stratum=self._stratum))
+            sentences.append(WHOLE_GROUPS.format(metric=self.claim.distance.words, stratum=self.claim.stratum))
         return tuple(sentences)
 
     def _basis(self, consequence: str) -> Basis:
         """Return the form in which something follows from the bound; raise if it is not proved."""
         return CONSEQUENCES[consequence].basis(self.claim, self.counts.groups)
-
-    @property
-    def _stratum(self) -> str:
-        """What the records of a stratum share: a label, or a value of the given column."""
-        return "label" if self.claim.given is None else f"value of {self.claim.given!r}"
 
     def _limit(self, consequence: str, label: object) -> float:
         """Return the bound that a consequence uses: for whole groups, or among the records with one label."""
@@ -291,7 +286,7 @@ class Consequences:
             return self.within(label)
         if basis is not Basis.GROUPS:
             raise UnprovedClaimError(
-                WHOLE_GROUPS.format(metric=metric.words, stratum=self._stratum)
+                WHOLE_GROUPS.format(metric=metric.words, stratum=self.claim.stratum)
                 + f" Pass label= one of {', '.join(map(repr, strata))} for the {declared.words} among the records of "
                 "that label."
             )
@@ -307,8 +302,8 @@ class Consequences:
         if basis is not Basis.GROUPS and not given_label:
             labels = " and ".join(map(repr, self.claim.strata(self.counts)))
             raise UnprovedClaimError(
-                f"The {metric.words} is about records of one {self._stratum}: {argument} must be that among the "
-                f"records with the {self._stratum} {labels}, not that of whole groups, which can be much smaller. Pass "
+                f"The {metric.words} is about records of one {self.claim.stratum}: {argument} must be that among the "
+                f"records of each of {labels}, not that of whole groups, which can be much smaller. Pass "
                 "given_label=True to say that it is."
             )
         if basis is Basis.GROUPS and given_label:

@@ -27,16 +27,18 @@ def plain_claim(certificate: Certificate) -> str:
     named = []
     for attribute, groups in claim.divided(certificate.counts.groups):
         of = "" if attribute is None else f" ({attribute})"
-        named.append(f"{'' if len(groups) == 2 else 'any two of '}{_listed(list(groups))}{of}")
+        number = "two" if len(groups) == 2 else f"{len(groups):,}"
+        named.append(f"{'' if len(groups) == 2 else 'any two of '}{_listed([*groups], f'the {number} groups')}{of}")
     rates = f"selection rates of {'; or of '.join(named)}"
-    stratum = "label" if claim.given is None else f"value of {claim.given!r}"
     within = {
         "all": "",
         "positive": f"among records with the label {certificate.positive!r}, ",
-        "each label": f"on average over each {stratum}, "
-        if claim.distance.combine == "mean"
-        else f"at any {stratum}, ",
+        "each label": "on average over the labels, " if claim.distance.combine == "mean" else "within each label, ",
     }[claim.distance.strata]
+    if claim.given is not None:
+        within = f"within each value of {claim.given!r}, "
+        if small := claim.left_out:
+            within = f"within each value of {claim.given!r} except {_listed(small, f'{len(small)} small ones')}, "
     whom = among_whom(certificate.population)
     if certificate.bound >= 1.0:
         words = f"no limit on the difference of {rates} could be certified{whom}"
@@ -48,9 +50,9 @@ def plain_claim(certificate: Certificate) -> str:
     return sentence[0].upper() + sentence[1:]
 
 
-def _listed(groups: Sequence[str]) -> str:
-    """Name the groups, or say how many there are."""
-    if len(groups) > MOST_NAMED or max(map(len, groups)) > LONGEST_NAME:
-        return "the two groups" if len(groups) == 2 else f"the {len(groups):,} groups"
-    names = list(map(repr, groups))
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+def _listed(names: Sequence[str], otherwise: str) -> str:
+    """Name groups or values; if they are many or long, return other words."""
+    if len(names) > MOST_NAMED or max(map(len, names)) > LONGEST_NAME:
+        return otherwise
+    *others, last = map(repr, names)
+    return f"{', '.join(others)} and {last}" if others else last

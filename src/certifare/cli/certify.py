@@ -240,6 +240,8 @@ def _show(certificate: Certificate, notes: Sequence[str], written: Sequence[str]
     """Print the certificate; what was left out, looks and notes go to standard error."""
     out.print(printable(str(certificate)), soft_wrap=True)
     show_left_out(certificate.exclusions)
+    for value in certificate.claim.left_out:
+        notes = (*notes, f"nothing is claimed within {certificate.claim.given} {value!r}: too few records of a group")
     for words in (*certificate.cap_words, certificate.look_words):
         err.print(words, soft_wrap=True)
     show_notes(notes)

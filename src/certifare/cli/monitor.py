@@ -215,10 +215,10 @@ def _show(history: History, findings: Sequence[Finding], notes: Sequence[str], c
         about = "" if latest.course is None else f"{printable(latest.course)}: "
         out.print(f"{about}{latest.words}", soft_wrap=True)
         for group in latest.small:
-            n = latest.groups.get(group, 0)
+            n = latest.groups.get(group)  # None: an attribute, or a value of the given column
+            few = "no record" if n == 0 else f"too few records ({n:,})" if n else "too few records"
             err.print(
-                f"{f'too few records ({n:,})' if n else 'no record'} of {printable(group)} in this period: nothing is "
-                "said of them, and the target is not confirmed",
+                f"{few} of {printable(group)} in this period: nothing is said of them, and the target is not confirmed",
                 soft_wrap=True,
             )
         show_left_out(latest.exclusions)

@@ -379,10 +379,11 @@ def _besides(certificate: Certificate) -> list[str]:
     if claim.each and certificate.bound < 1.0:
         alone = [f"{round_up(bound)} for {name!r}" for name, bound in certificate.of_each.items()]
         if certificate.sequence is None:
-            found.append(f"By itself, each with this confidence: {', '.join(alone)}.")
+            found.append(f"Each by itself, with this confidence: at most {', '.join(alone)}.")
         if certificate.intersection is not None:
             found.append(
-                f"By itself, between any two intersections of these attributes: {round_up(certificate.intersection)}."
+                "By itself, with this confidence, the distance between any two intersections of these attributes is at "
+                f"most {round_up(certificate.intersection)}."
             )
     return found
 

@@ -544,12 +544,14 @@ def _records(
         )
     )
     counts = counted.counts
-    other = _other_claim(certificate, counts.groups, counts.labels or ())
-    if other is not None:
-        return [looked_up, Check("data", None, f"{other} The check is inconclusive.", undecided=True)]
     try:
+        other = _other_claim(certificate, counts.groups, counts.labels or ())
+        if other is not None:
+            return [looked_up, Check("data", None, f"{other} The check is inconclusive.", undecided=True)]
         left_out = tuple(value for value in certificate.claim.left_out if value in (counts.labels or ()))
         own = counted.certify(replace(certificate.claim, candidates=1, left_out=left_out))
+        if few := set(own.claim.left_out).difference(left_out):
+            raise GroupError(f"A group has no record {own.claim.records_of(min(few))}.")
     except GroupError as error:
         return [looked_up, Check("data", None, f"Your records do not suffice: {error}", undecided=True)]
     if draw_of(own.population) != draw_of(certificate.population):
@@ -654,15 +656,19 @@ def _reading(document: Document, roles: Mapping[str, Any]) -> Reading:
 
 def _other_claim(certificate: Certificate, groups: Sequence[str], labels: Sequence[str]) -> str | None:
     """Return why records with these groups and labels do not fit the claim; None if they do."""
-    wanted = certificate.counts.groups
-    if set(groups) != set(wanted):
-        return f"Your records have the groups {_listed(groups)}; the certificate is about {_listed(wanted)}."
+    divided = certificate.claim.divided
+    for (attribute, found), (_, wanted) in zip(divided(groups), divided(certificate.counts.groups), strict=True):
+        if set(found) != set(wanted):
+            of = "" if attribute is None else f" of {attribute!r}"
+            return (
+                f"Your records have the groups{of} {_listed([*found])}; the certificate is about {_listed([*wanted])}."
+            )
     if certificate.positive is not None and certificate.positive not in labels:
         return f"Your records have the labels {_listed(labels)}; the certificate is about {certificate.positive}."
-    wanted, small = certificate.counts.labels or (), set(certificate.claim.left_out)
-    if certificate.claim.distance.strata == "each label" and set(labels) - small != set(wanted) - small:
+    strata, small = certificate.counts.labels or (), set(certificate.claim.left_out)
+    if certificate.claim.distance.strata == "each label" and set(labels) - small != set(strata) - small:
         what = "labels" if certificate.claim.given is None else f"values of {certificate.claim.given!r}"
-        return f"Your records have the {what} {_listed(labels)}; the certificate is about {_listed(wanted)}."
+        return f"Your records have the {what} {_listed(labels)}; the certificate is about {_listed(strata)}."
     return None
 
 

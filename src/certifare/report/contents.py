@@ -153,6 +153,9 @@ def report_data(
             f"{MOST_SHARES:,}). Use `certifare verify` and `certifare show`, which need no report."
         )
     sizes = found.counts.group_sizes
+    # The worst first: in a sequence all bounds are the target, and estimates decide.
+    worst = sorted(found.parts, key=lambda part: (part.bound, part.estimate), reverse=True)
+    order, of_each = [part.attribute for part in worst], found.of_each or {None: found.bound}
     cells = _cells(found, found.pools, encoder)
     four_fifths = _four_fifths(found)
     little = bool(measured and measured.get("little", measured["worthless"]))
@@ -193,12 +196,12 @@ def report_data(
                 "bound": part.bound,
                 "bound_text": round_up(part.bound),
             }
-            for part in found.parts
+            for part in worst
         ],
         "attributes": [
-            {"name": name, "bound": bound, "bound_text": round_up(bound)} for name, bound in found.of_each.items()
-        ]
-        or [{"name": None, "bound": found.bound, "bound_text": round_up(found.bound)}],
+            {"name": name, "bound": bound, "bound_text": round_up(bound)}
+            for name, bound in sorted(of_each.items(), key=lambda entry: (-entry[1], order.index(entry[0])))
+        ],
         "given": found.claim.given,
         "intersection_text": None if found.intersection is None else round_up(found.intersection),
         "left_out": list(found.claim.left_out),
@@ -580,8 +583,7 @@ def _four_fifths(certificate: Certificate) -> dict[str, Any]:
                 ],
             }
         )
-    whole, given = not certificate.claim.labelled, certificate.claim.given
-    stratum = "label" if given is None else f"value of {given!r}"
+    whole, stratum = not certificate.claim.labelled, certificate.claim.stratum
     return {
         "title": "Four-fifths rule" if whole else f"Ratios of selection rates within a {stratum}",
         "whole_groups": None
