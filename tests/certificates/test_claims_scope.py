@@ -5,10 +5,12 @@ from math import factorial, prod
 
 import msgspec
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from tests.conftest import FULL
 
-from certifare import CellCounts, Certificate, certify_counts
+from certifare import CellCounts, Certificate, FairTreeEncoder, certify, certify_counts
 from certifare.certificates import Claim, FixedSequence
 from certifare.certificates.bounding import Evidence
 from certifare.certificates.claims import MOST_STRATA
@@ -38,6 +40,21 @@ def test_groups_of_an_attribute_are_sums_over_intersections():
     assert certificate.estimate == max(sex.estimate, race.estimate)
     assert [part.attribute for part in certificate.parts] == ["sex", "race"]
     assert certificate.intersection == pytest.approx(certify_counts(COUNTS).bound)
+
+
+def test_each_column_is_claimed_by_the_name_that_data_mapping_or_encoder_gives_it():
+    people = pd.DataFrame({"sex": ["f", "m"] * 200, "race": ["a", "b", "b", "a"] * 100, "x": range(400)})
+    encoder = FairTreeEncoder(min_cell_size=50, sensitive=["sex", "race"]).fit(people, people["x"] % 7 > 2)
+    others = people.assign(x=people["x"] + 0.5)
+    wanted = certify(encoder, others, each=True)
+    assert wanted.claim.each == ("sex", "race")
+    X, columns = others[["x"]], others[["sex", "race"]]
+    encoder.set_params(sensitive=None)
+    for given in (columns, pa.Table.from_pandas(columns), {name: columns[name] for name in columns}):
+        assert certify(encoder, X, sensitive_features=given, each=True) == wanted
+    for given in (None, "sex", columns["sex"], columns.to_numpy(), columns[["sex"]], {"sex": columns["sex"]}):
+        with pytest.raises(ArgumentError, match="several sensitive columns with names"):
+            certify(encoder, X, sensitive_features=given, each=True)
 
 
 def test_small_intersections_do_not_matter():

@@ -518,16 +518,6 @@ def given_missing(counts: CellCounts) -> list[Exclusion]:
     ]
 
 
-def attribute_names(values: Any) -> tuple[str, ...]:
-    """Return the names of several sensitive columns: the keys of a mapping, or the columns of a dataframe."""
-    if isinstance(values, Mapping):
-        return tuple(map(str, values))
-    names = getattr(values, "column_names", getattr(values, "columns", None))
-    if names is None or len(list(names)) < 2:
-        raise ArgumentError("each needs several sensitive columns with names: a dataframe, or a mapping of columns.")
-    return tuple(map(str, names))
-
-
 def columns_of(values: Any) -> list[Any]:
     """Return the columns of a table, or the single column that ``values`` is."""
     if isinstance(values, Mapping):

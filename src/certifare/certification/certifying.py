@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from certifare.certificates.claims import Claim
-from certifare.certificates.counts import attribute_names, given_missing
+from certifare.certificates.counts import given_missing
 from certifare.certificates.sampling import check_cap, check_population
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.existing import (
@@ -31,6 +31,7 @@ from certifare.errors import ArgumentError, GroupError
 from certifare.foundation.levels import INTERSECTION, name_of
 from certifare.tables.elsewhere import engine_of, open_elsewhere
 from certifare.tables.reading import Reading
+from certifare.tables.roles import as_names
 from certifare.tables.table import refuse_quantity
 
 if TYPE_CHECKING:
@@ -96,15 +97,18 @@ def count_records(
         request = replace(request, labelled=True)
     counted = source.count(encoder, reading.counted(labelled=request.labelled), request)
     refuse_quantity(INTERSECTION.join(reading.sensitive), counted.counts.groups, "sensitive column")
-    if reading.given:
-        counted = replace(counted, counts=counted.counts.with_exclusions(given_missing(counted.counts)), positive=None)
-    else:
+    if not reading.given:
         refuse_quantity(str(reading.label), counted.counts.labels or (), "label")
-    return _checked(encoder, counted)
+    return _checked(encoder, counted, given=bool(reading.given))
 
 
-def _checked(encoder: Any, counted: CountedRecords) -> CountedRecords:
-    """Raise if an existing column has values that its encoder does not know; add its cells to the assumptions."""
+def _checked(encoder: Any, counted: CountedRecords, *, given: bool) -> CountedRecords:
+    """Raise if an existing column has values that its encoder does not know; add its cells to the assumptions.
+
+    If records were counted by a given column, say so of those without a value.
+    """
+    if given:
+        counted = replace(counted, counts=counted.counts.with_exclusions(given_missing(counted.counts)), positive=None)
     if not isinstance(encoder, RestrictedEncoder) or not encoder.is_column:
         return counted
     check_values(encoder, counted.counts)
@@ -186,7 +190,8 @@ def certify(
         The group of each record; several columns are intersected. Taken from X if the encoder names its sensitive
         columns.
     each : bool
-        Claim each of several sensitive columns (a dataframe, or a mapping of columns) instead of their intersection.
+        Claim each of several sensitive columns (a dataframe, a mapping of columns, those of the encoder; names on a
+        cluster) instead of their intersection.
     given : mapping of str to array-like, optional
         One column by its name: groups are compared within its values. For demographic parity.
     metric, confidence, method, candidates, positive, min_group_size
@@ -227,7 +232,7 @@ def certify(
         positive=None if positive is None else name_of(positive),
         min_group_size=min_group_size,
         population=population,
-        each=attribute_names(sensitive_features) if each else (),
+        each=_attributes(encoder, X, sensitive_features) if each else (),
         given=_one_name(given),
     )
     strata = y if given is None else next(iter(given.values()))
@@ -245,26 +250,40 @@ def certify(
             missing,
             allow_training_records,
         )
-        found = counted.counts.exclusions if given is None else given_missing(counted.counts)
-        counts = counted.counts.with_exclusions((*found, *exclusions))
-        return _checked(encoder, replace(counted, counts=counts)).certify(claim)
-    records = MemoryRecords(
-        X=X,
-        groups=sensitive_features,
-        y=strata if claim.labelled else None,
-        weights=weights,
-        clusters=clusters,
-        population=population,
-        cap=cap,
-        missing=missing,
-        exclusions=tuple(exclusions),
-    )
-    counted = records.count(
-        encoder, seed=seed, halves=method == "lemmas", allow_training_records=allow_training_records
-    )
-    if given is not None:
-        counted = replace(counted, counts=counted.counts.with_exclusions(given_missing(counted.counts)), positive=None)
-    return _checked(encoder, counted).certify(claim)
+        counts = counted.counts.with_exclusions((*counted.counts.exclusions, *exclusions))
+        counted = replace(counted, counts=counts)
+    else:
+        records = MemoryRecords(
+            X=X,
+            groups=sensitive_features,
+            y=strata if claim.labelled else None,
+            weights=weights,
+            clusters=clusters,
+            population=population,
+            cap=cap,
+            missing=missing,
+            exclusions=tuple(exclusions),
+        )
+        counted = records.count(
+            encoder, seed=seed, halves=method == "lemmas", allow_training_records=allow_training_records
+        )
+    return _checked(encoder, counted, given=given is not None).certify(claim)
+
+
+def _attributes(encoder: Encoder, X: Any, sensitive_features: Any) -> tuple[str, ...]:
+    """Return the names of several sensitive columns: of a dataframe or a mapping, or as the encoder has them.
+
+    The columns of a table on a cluster may be named.
+    """
+    names = getattr(sensitive_features, "column_names", getattr(sensitive_features, "columns", None))
+    if sensitive_features is None:
+        names = as_names(getattr(encoder, "sensitive", None))
+    elif isinstance(sensitive_features, Mapping) or (engine_of(X) is not None and names is None):
+        names = sensitive_features
+    found = () if names is None or isinstance(names, str) else tuple(map(str, names))
+    if len(found) < 2:
+        raise ArgumentError("each needs several sensitive columns with names: a dataframe, or a mapping of columns.")
+    return found
 
 
 def _one_name(given: Mapping[str, Any] | None) -> str | None:

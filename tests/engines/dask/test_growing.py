@@ -194,6 +194,9 @@ def test_certificates_are_those_of_memory(client: Any, many_people: pd.DataFrame
         assert mine == certify(encoder, fresh, fresh["paid"], sensitive_features=fresh["sex"], metric=metric)
     two = certify(encoder, spread, sensitive_features=spread[["sex", "race"]])
     assert two.counts == certify(encoder, fresh, sensitive_features=fresh[["sex", "race"]]).counts
+    by_name = certify(encoder, spread, sensitive_features=["sex", "race"], each=True)
+    assert by_name == certify(encoder, fresh, sensitive_features=fresh[["sex", "race"]], each=True)
+    assert by_name.claim.each == ("sex", "race")
     (tmp_path / "seen").mkdir()
     seen = distribute([many_people], tmp_path / "seen")
     with pytest.raises(TrainingOverlapError, match="6,000 of 6,000"):
