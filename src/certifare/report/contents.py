@@ -155,7 +155,8 @@ def report_data(
     sizes = found.counts.group_sizes
     # The worst first: in a sequence all bounds are the target, and estimates decide.
     worst = sorted(found.parts, key=lambda part: (part.bound, part.estimate), reverse=True)
-    order, of_each = [part.attribute for part in worst], found.of_each or {None: found.bound}
+    order = [part.attribute for part in worst]
+    of_each: list[tuple[str | None, float]] = [*found.of_each.items()] or [(None, found.bound)]
     cells = _cells(found, found.pools, encoder)
     four_fifths = _four_fifths(found)
     little = bool(measured and measured.get("little", measured["worthless"]))
@@ -200,7 +201,7 @@ def report_data(
         ],
         "attributes": [
             {"name": name, "bound": bound, "bound_text": round_up(bound)}
-            for name, bound in sorted(of_each.items(), key=lambda entry: (-entry[1], order.index(entry[0])))
+            for name, bound in sorted(of_each, key=lambda entry: (-entry[1], order.index(entry[0])))
         ],
         "given": found.claim.given,
         "intersection_text": None if found.intersection is None else round_up(found.intersection),
