@@ -186,7 +186,7 @@ def test_bad_requests_are_refused(arguments, error, words):
 def test_bad_groups_are_refused():
     with pytest.raises(GroupError, match="Group 'm' has no records"):
         certify_counts(CellCounts([[50, 0]], "fm"))
-    with pytest.raises(GroupError, match=r"Group 'm' has 12 records.*min_group_size=12"):
+    with pytest.raises(GroupError, match=r"Group 'm' has 12 certification records, and at least 30 .*min_group_size="):
         certify_counts(CellCounts([[50, 12]], "fm"))
     assert certify_counts(CellCounts([[50, 12]], "fm"), min_group_size=12).bound < 1
     with pytest.raises(GroupError, match="Only one group, 'f'"):

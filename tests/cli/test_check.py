@@ -60,6 +60,14 @@ def test_a_clean_table_is_ready_and_the_printed_fit_runs(cli, make_people, tmp_p
     assert "95 % confidence cannot be reached" in after.stdout
 
 
+def test_records_that_are_left_out_are_counted_even_if_the_table_is_refused(cli, tmp_path):
+    rows = [f"{i},{i % 7},{'' if i % 4 == 0 else 'fm'[i % 2]},2020-01-01\n" for i in range(400)]
+    (tmp_path / "people.csv").write_text("id,x,sex,day\n" + "".join(rows))
+    result = cli("check", tmp_path / "people.csv", "--label", "x>=3", "--sensitive", "sex", "--min-group-size", "900")
+    assert result.status == 1
+    assert "left out: 100 records (group missing)" in result.stdout
+
+
 @pytest.mark.parametrize("command", ["check", "fit"])
 def test_a_sensitive_column_of_62_numbers_stops_at_once_with_a_comparison(cli, odd, command, tmp_path):
     output = ("-o", tmp_path / "bundle") if command == "fit" else ()

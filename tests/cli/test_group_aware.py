@@ -170,7 +170,7 @@ def test_sweep_shows_plans_with_their_bounds(cli, folder):
     for option in (["--kind", "tree"], ["--gamma", 0.5]):
         result = cli("sweep", folder / "people.csv", *options, *option)
         assert result.status == 2
-        assert "calibrated cells have no kinds" in result.stderr
+        assert "have no kinds, gammas or smallest cells" in result.stderr
 
 
 def test_a_plain_fit_says_what_calibrated_cells_would_give_if_that_is_more():

@@ -42,6 +42,27 @@ def test_a_target_in_percent_is_pointed_out(cli, files, given, meant):
     assert "Did you mean" not in cli("fit", files / "fresh.csv", *roles, "--target", "500").stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("fitt", "No such command 'fitt'. Did you mean 'fit'? See certifare --help."),
+        ("fit", "Missing argument 'DATA'. See certifare fit --help."),
+        ("fit {fresh} --target abc", "--target: give a number. See"),
+        ("fit {fresh} --seed 1.5", "--seed: give a whole number. See"),
+        ("fit {fresh} --looks 0", "--looks: give at least 1. See"),
+        ("fit {fresh} --tagret 1", "No such option --tagret. Did you mean --dataset, --target? See"),
+        ("demo more", "Unexpected arguments (more). See"),
+        ("fit {fresh} --label approved --sensitive sex --confidence 95", "Did you mean 0.95?"),
+        ("verify {fresh}", "fresh.csv: Not a certificate: "),
+    ],
+)
+def test_a_mistake_is_named_in_plain_words(cli, files, arguments, said):
+    result = cli(*arguments.format(fresh=files / "fresh.csv").split())
+    assert result.status == 2
+    assert said in result.stderr
+    assert "Input should" not in result.stderr
+
+
 def test_encode_replaces_a_file_only_if_asked(cli, files, tmp_path):
     written = tmp_path / "encoded.csv"
     written.write_text("mine\n")

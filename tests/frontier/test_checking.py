@@ -47,6 +47,21 @@ def test_many_numbers_are_a_warning_and_very_many_are_refused():
             assert "group of its own" in finding.text
 
 
+def test_a_label_of_very_many_numbers_and_groups_of_numbers_and_a_dash_are_refused():
+    frame = pd.DataFrame({"y": np.arange(4_000) % 40, "s": np.arange(4_000) % 2, "x": np.arange(4_000.0)})
+    with pytest.raises(RoleError, match=r'label \'y\' has 40 different numbers.*"y>=20", or cut it'):
+        check_roles(Table.from_frame(frame, label="y", sensitive="s"))
+    frame["y"] = frame["y"].astype(str).where(frame["x"] > 50, "-")
+    with pytest.raises(RoleError, match=r'40 different numbers.*--missing -.*"y>=20"'):
+        check_roles(Table.from_frame(frame, label="s", sensitive="y"))
+
+
+def test_groups_that_differ_in_case_only_are_pointed_out():
+    frame = pd.DataFrame({"y": np.arange(4_000) % 2, "s": np.array(["f", "m", "F"])[np.arange(4_000) % 3], "x": 1.0})
+    (finding,) = group_findings(Table.from_frame(frame, label="y", sensitive="s").groups, np.full(3, 500))
+    assert finding.text.startswith("'F' and 'f' differ in upper and lower case only")
+
+
 def test_small_groups_are_named_with_the_bound_that_they_allow():
     (finding,) = group_findings(table().groups, np.array([1_000, 64]))
     assert "'b' (64)" in finding.text

@@ -443,8 +443,9 @@ def check_sizes(sizes: dict[str, int], attribute: str | None, where: str, fewest
             raise GroupError(f"{named} has no records{where}. Leave the group out (of_groups), or add records of it.")
         if size < fewest:
             raise GroupError(
-                f"{named} has {amount(size, 'record')}{where}, fewer than min_group_size={fewest}. "
-                f"Pool it with another group, add records, or pass min_group_size={size} to certify it anyway."
+                f"{named} has {amount(size, 'certification record')}{where}, and at least {fewest} are asked for "
+                "(--min-group-size; in Python min_group_size=). Pool it with another group, add records, or ask for "
+                "fewer."
             )
 
 

@@ -53,7 +53,7 @@ def _scores(certificate: Certificate, values: NDArray[np.generic]) -> _Scores:
     """Return the classifier's score of each cell, one for each class; refuse what is not one entry per cell."""
     n_cells = certificate.counts.n_cells
     if values.ndim != 1 or len(values) != n_cells:
-        raise ArgumentError(f"predictions must hold one entry for each of the {n_cells} cells.")
+        raise ArgumentError(f"{len(values):,} predictions for {n_cells:,} cells: give one for each cell.")
     for pool in certificate.pools:
         if len(np.unique(values[list(pool)])) > 1:
             shown = f"{', '.join(map(str, pool[:6]))}{' …' if len(pool) > 6 else ''}"

@@ -72,7 +72,9 @@ def epsilon_at(confidence: float) -> float:
     The last rounding is covered by the margins of the bounds.
     """
     if isinstance(confidence, bool) or not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
-        raise ArgumentError(f"confidence={confidence}: give a number between 0 and 1, such as 0.95.")
+        share = isinstance(confidence, int | float) and 1.0 < confidence < 100.0
+        meant = f" Did you mean {confidence / 100:g}?" if share else ""
+        raise ArgumentError(f"Confidence {confidence}: give a number between 0 and 1, such as 0.95.{meant}")
     return check_epsilon(float(1 - Decimal(repr(float(confidence)))))
 
 

@@ -18,7 +18,9 @@ class Command(TyperCommand):
         self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in (self.help or "").split("\n\n"))
         self._rarer: list[Any] = [parameter for parameter in self.params if getattr(parameter, "hidden", False)]
         for parameter in self.params:
-            if getattr(parameter, "is_flag", False):
+            if parameter.param_type_name == "argument":
+                parameter.metavar = parameter.metavar or str(parameter.name).upper()
+            elif getattr(parameter, "is_flag", False):
                 parameter.metavar = ""
             elif getattr(parameter, "multiple", False):
                 parameter.metavar = parameter.metavar or "VALUE"

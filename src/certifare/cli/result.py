@@ -25,17 +25,22 @@ USUAL = 0.95
 
 def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool, verbose: bool = False) -> None:
     """Print a result: four lines; with ``verbose`` also how it was found, and the frontier."""
+    from certifare.certificates.planning import plan_words
+
     for line in _headlines(bundle, folder, signed=signed):
         out.print(line, soft_wrap=True)
     if folder is None:
         aware = () if bundle.group_aware is None else (str(bundle.group_aware),)
-        words = (*(advice.text for advice in bundle.advice if advice is not _headline(bundle)), *aware)
+        words = [*(advice.text for advice in bundle.advice if advice is not _headline(bundle)), *aware]
+        if bundle.sizes and not verbose:
+            rows = [row for row in bundle.plans() if row.cells in (2, 4, 8, 16)]
+            words.append(f"Cells that read the group (--group-aware): {plan_words(rows, bundle.sizes, bundle.target)}")
         if words:
             out.print("\nWhat would help", style="bold")
         for text in words:
             out.print(f"  • {text}", soft_wrap=True)
-        if bundle.sizes:
-            out.print("\nWith cells that read the group (--group-aware)", style="bold")
+        if bundle.sizes and verbose:
+            out.print("\nCells that read the group (--group-aware)", style="bold")
             show_plans(bundle.sizes, bundle.plans(), bundle.target, bundle.confidence)
         err.print(
             "Nothing was written. Running again with other seeds until one passes would void the certificate.",
@@ -68,8 +73,12 @@ def _headlines(bundle: Bundle, folder: Path | None, *, signed: bool) -> Iterator
         return
     yield Text.assemble(verdict, f"  {printable(plain_claim(bundle.certificate))}")
     if bundle.measured is not None:
-        beside = "" if bundle.boosting is None else f"; gradient boosting without a bound: {_figures(bundle.boosting)}"
-        yield Text(f"price   {_figures(bundle.measured)}{beside}")
+        beside = (
+            f"the commonest label alone: accuracy {bundle.measured.performance.baseline:.1%}"
+            if bundle.boosting is None
+            else f"gradient boosting without a bound: {_figures(bundle.boosting)}"
+        )
+        yield Text(f"price   {_figures(bundle.measured)}; {beside}")
     if bundle.warning is not None:
         yield Text(f"        {bundle.warning}", "yellow")
     # Paths are printed as they are, however long: they are there to be copied.

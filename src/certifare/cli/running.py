@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -23,6 +24,15 @@ from certifare.foundation.storage import nothing_overwritten
 REFUSED, BAD_INPUT, INCONCLUSIVE, INTERRUPTED = 1, 2, 3, 130
 #: Exit status of a mistake in certifare itself (EX_SOFTWARE).
 BUG = 70
+#: What the parser of options says about a value, and what people read.
+PLAINER = (
+    (r"Invalid value for '(.+?)': ", r"\1: "),
+    (r"Input should be a valid number, unable to parse string as a number", "give a number"),
+    (r"Input should be a valid integer, unable to parse string as an integer", "give a whole number"),
+    (r"Input should be greater than or equal to ", "give at least "),
+    (r"Got unexpected extra argument\(s\)", "Unexpected arguments"),
+    (r"No such option: (\S+) \(Possible options: (.+)\)", r"No such option \1. Did you mean \2?"),
+)
 #: The longest error message; names in a file may be as long as the file.
 LONGEST_MESSAGE = 2000
 
@@ -91,7 +101,10 @@ def _usage_error(error: Any) -> int:
         return BAD_INPUT
     context = getattr(error, "ctx", None)
     hint = "" if context is None else f" See {context.command_path} --help."
-    return _report(f"{error.format_message().rstrip('.')}.{hint}")
+    message = error.format_message().rstrip(".")
+    for words, plainer in PLAINER:
+        message = re.sub(words, plainer, message)
+    return _report(f"{message}{'' if message.endswith('?') else '.'}{hint}")
 
 
 def _report(message: str, status: int = BAD_INPUT) -> int:

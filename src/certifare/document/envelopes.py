@@ -167,8 +167,12 @@ def read_document(source: str | os.PathLike[str] | bytes) -> Document:
         It is not a certificate, or has a newer version of the format;
         :class:`~certifare.errors.ExpiredVersionError` if its version is no longer accepted.
     """
-    data = source if isinstance(source, bytes) else _read(source)
-    content = parse(data)
+    if not isinstance(source, bytes):
+        try:
+            return read_document(_read(source))
+        except DocumentError as error:
+            raise type(error)(f"{os.fspath(source)}: {error}") from error
+    content = parse(source)
     if isinstance(content, dict) and "payload" in content:
         try:
             envelope = msgspec.convert(content, Envelope)
@@ -176,7 +180,7 @@ def read_document(source: str | os.PathLike[str] | bytes) -> Document:
             raise DocumentError(f"Not a signed certificate: {error}") from error
         payload = _base64(envelope.payload, "the payload")
         return Document(_statement(parse(payload)), payload, envelope.signatures)
-    return Document(_statement(content), data.rstrip(b"\n"))
+    return Document(_statement(content), source.rstrip(b"\n"))
 
 
 def digest(source: str | os.PathLike[str] | bytes) -> str:

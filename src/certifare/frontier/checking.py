@@ -6,6 +6,9 @@ certification records, except how many there are of each group and label.
 
 from __future__ import annotations
 
+import shlex
+from itertools import groupby
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,6 +43,7 @@ def check_roles(table: Table, *, labelled: bool = True) -> None:
         if len(label.values) < 2:
             found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
             raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
+        _refuse_numbers(label, "label", "class")
     groups = table.groups
     if groups is None:
         raise GroupError("The table has no groups: name a sensitive column.")
@@ -49,11 +53,23 @@ def check_roles(table: Table, *, labelled: bool = True) -> None:
             f"The sensitive column {groups.name!r} has one group only, {groups.names[0]!r}: a distance between groups "
             "needs two."
         )
-    if len(groups.names) > FEW_NUMBERS and (suggested := suggested_comparison(groups)):
-        raise RoleError(
-            f"The sensitive column {groups.name!r} has {len(groups.names)} different numbers, and each would be a "
-            f"group.{suggested} If they are codes, write them as text."
-        )
+    _refuse_numbers(groups, "sensitive column", "group")
+
+
+def _refuse_numbers(levels: Levels, role: str, each: str) -> None:
+    """Refuse a label or a sensitive column of many numbers, perhaps with a few texts that mean missing."""
+    if len(levels.names) <= FEW_NUMBERS:
+        return
+    numbers = [float(name) for name in levels.names if sort_key(name)[0] == 0]
+    texts = [name for name in levels.names if sort_key(name)[0] != 0]
+    if len(numbers) <= 0.9 * len(levels.names):
+        return
+    suggested = suggest_comparison(levels.name, numbers, role)
+    but = f" Name the text for missing values first (--missing {shlex.quote(texts[0])})." if texts else ""
+    raise RoleError(
+        f"The {role} {levels.name!r} has {len(numbers)} different numbers, and each would be a {each}.{but}{suggested} "
+        "If they are codes, write them as text."
+    )
 
 
 def suggested_comparison(groups: Levels) -> str:
@@ -93,6 +109,10 @@ def group_findings(groups: Levels, sizes: NDArray[np.int64]) -> list[TableFindin
     if suggested := suggested_comparison(groups):
         each = f"each of the {len(groups.names)} values of {groups.name!r} is a group of its own."
         found.append(TableFinding("warning", groups.name, each + suggested))
+    for _, same in groupby(sorted(groups.names, key=str.casefold), key=str.casefold):
+        if len(alike := [repr(name) for name in same]) > 1:
+            text = f"{' and '.join(alike)} differ in upper and lower case only, and each is a group of its own"
+            found.append(TableFinding("warning", groups.name, text, "write them alike if they mean the same"))
     small = [f"{name!r} ({n:,})" for name, n in zip(groups.names, sizes.tolist(), strict=True) if n < SMALL_GROUP]
     if small:
         least = 0.8 / np.sqrt(max(1, int(sizes.min())))  # the radius at 95 %, of the smallest group alone

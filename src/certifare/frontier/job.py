@@ -359,11 +359,11 @@ class Job:
             return ' With --each, compare a column with one of its values, such as --sensitive "race==White".'
         if self._pooled:
             return " A larger --pool-groups pools more groups."
-        return f" Small groups are pooled by --pool-groups {self.claim.min_group_size}."
+        return f" To pool small groups: --pool-groups {self.claim.min_group_size}."
 
     def _exclusions(self) -> tuple[Exclusion, ...]:
         """Return the records that were left out, before and after the split."""
-        before = (Exclusion(f"{e.reason} (of all records, before the split)", e.records) for e in self.table.exclusions)
+        before = (Exclusion(f"{e.reason}, of all records, before the split", e.records) for e in self.table.exclusions)
         return (*before, *self.certify_sample.exclusions)
 
     def _provenance(self, *besides: str) -> Provenance:

@@ -174,7 +174,8 @@ def check_table(
     except CertifareError as error:
         findings.append(_refusal(str(error), (*named["label"], *named["sensitive"])))
     if read is not None:
-        findings += read.findings
+        left_out = (f"left out: {amount(e.records, 'record')} ({e.reason})" for e in read.exclusions)
+        findings += [*(TableFinding("note", None, text) for text in left_out), *read.findings]
     certification: dict[str, int] = {}
     if job is not None:
         findings += [*job.findings, *_besides(job)]
@@ -282,12 +283,7 @@ def _refusal(message: str, roles: Sequence[str]) -> TableFinding:
 def _besides(job: Search | CalibratedSearch) -> list[TableFinding]:
     """Return the notes of a job that are no findings already: repeated records, pooled groups, missing labels."""
     known = {str(finding) for finding in job.findings}
-    found = [TableFinding("note", None, note) for note in job.notes if note not in known]
-    left_out = [
-        TableFinding("note", None, f"left out: {amount(e.records, 'record')} ({e.reason})")
-        for e in job.table.exclusions
-    ]
-    return [*left_out, *found]
+    return [TableFinding("note", None, note) for note in job.notes if note not in known]
 
 
 def _counted(levels: Levels) -> dict[str, int]:

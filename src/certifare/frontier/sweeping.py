@@ -303,7 +303,8 @@ def open_search(table: Any, grid: Grid | None = None, **keywords: Any) -> Search
         return Search(read, chosen, Claim(**claim), parts=parts, ledger=ledger, **options)
     if (chosen.kinds, chosen.gammas, chosen.min_cell_sizes) != (Grid().kinds, None, None):
         raise ArgumentError(
-            "group_aware: calibrated cells have no kinds, gammas or smallest cells to choose from. Leave these out."
+            "Cells that read the group (--group-aware; in Python group_aware=True) have no kinds, gammas or smallest "
+            "cells to choose from. Leave these out."
         )
     options |= {"max_cells": max(chosen.cells), **columns}
     return CalibratedSearch(read, Claim(**claim), parts=parts, ledger=ledger, **options)
