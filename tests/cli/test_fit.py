@@ -125,7 +125,7 @@ def test_a_bundle_is_replaced_only_if_asked(cli, table, tmp_path):
         (["--label", "approved>5", "--sensitive", "sex"], "one value only"),
         (["--label", "age", "--sensitive", "sex"], 'such as "age>='),
         ([*ROLES, "--target", "7"], "Did you mean 0.07?"),
-        ([*ROLES, "--confidence", "95"], "confidence=95"),
+        ([*ROLES, "--confidence", "95"], "Did you mean 0.95?"),
         ([*ROLES, "--kind", "forest"], "Unknown kind"),
         ([*ROLES, "--metric", "justice"], "justice"),
         ([*ROLES, "--split", "1,2"], "--split"),

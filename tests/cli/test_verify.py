@@ -364,7 +364,7 @@ def test_a_classifier_has_an_interval_of_its_own(cli, bundle):
         ("cell,prediction\n0,1\n0,1\n", "each cell 0, 1, 2"),
         ("cell,prediction\n1,1\n2,1\n", "each cell 0, 1, 2"),
         ("cell,prediction\n0,1\n1,\n", "no prediction"),
-        ("cell,prediction\n0,1\n", "one entry for each"),
+        ("cell,prediction\n0,1\n", "one for each cell"),
         ("", "empty"),
     ],
 )

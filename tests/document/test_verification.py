@@ -289,7 +289,7 @@ def test_a_classifier_of_the_consumer():
     assert str(certificate().for_classifier([1, 1, 0, 0, 0])) in check.message
     assert verify_document(document, Policy(max_bound=0.05), predictions=[1] * 5).passed  # a constant classifier
     assert refusal(verify_document(document, Policy(max_bound=0.05), predictions=[1, 1, 0, 0, 0])).name == "classifier"
-    with pytest.raises(ArgumentError, match="one entry for each of the 5 cells"):
+    with pytest.raises(ArgumentError, match="for 5 cells: give one for each"):
         verify_document(document, predictions=[1, 0])
 
 

@@ -17,6 +17,7 @@ from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.certificates.tail import distance_level, lowered, raised
 from certifare.errors import ArgumentError, UnprovedClaimError
+from certifare.foundation.formatting import amount
 
 if TYPE_CHECKING:
     from certifare.certificates.certificate import Certificate
@@ -53,7 +54,9 @@ def _scores(certificate: Certificate, values: NDArray[np.generic]) -> _Scores:
     """Return the classifier's score of each cell, one for each class; refuse what is not one entry per cell."""
     n_cells = certificate.counts.n_cells
     if values.ndim != 1 or len(values) != n_cells:
-        raise ArgumentError(f"{len(values):,} predictions for {n_cells:,} cells: give one for each cell.")
+        raise ArgumentError(
+            f"{amount(len(values), 'prediction')} for {amount(n_cells, 'cell')}: give one for each cell."
+        )
     for pool in certificate.pools:
         if len(np.unique(values[list(pool)])) > 1:
             shown = f"{', '.join(map(str, pool[:6]))}{' …' if len(pool) > 6 else ''}"
