@@ -54,10 +54,7 @@ class Certified:
         encoder, beside = EncoderFile(found), found.parent / "certificate.json"
         if not os.path.lexists(beside):
             return cls(encoder, None)
-        try:
-            document = read_document(beside)
-        except DocumentError as error:
-            raise DocumentError(f"The certificate beside the encoder, {str(beside)!r}: {error}") from error
+        document = read_document(beside)
         if found.name != ENCODER and document.statement.digest_of("encoder") != digest(encoder):
             return cls(encoder, None)  # It is about the bundle's encoder, and another file of the folder was named.
         verdict = verify_document(document, Policy(min_confidence=0.0), key=key, encoder=encoder)
