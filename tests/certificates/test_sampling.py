@@ -281,6 +281,14 @@ def test_beyond_the_cap_a_second_coin_is_as_heavy_as_the_weight_above_it():
         assert (sample.cap, sample.largest) == (2.0, max_weight or 10.0)
 
 
+@pytest.mark.parametrize("cap", [10.0, 11.0, np.inf])
+def test_a_cap_that_is_not_below_the_largest_weight_has_no_effect(cap):
+    weights = np.repeat([2.0, 10.0], 500)
+    capped, plain = thin(weights, cap=cap, seed=3), thin(weights, seed=3)
+    assert capped.keep.tolist() == plain.keep.tolist()
+    assert (capped.beyond, capped.cap, capped.largest) == (None, None, None)
+
+
 def test_a_draw_with_a_cap_has_a_tail_and_one_without_has_none():
     weights = np.repeat([1.0, 5.0, 9.0], 300)
     sample = thin(weights, cap=3.0, max_weight=12.0, seed=6)

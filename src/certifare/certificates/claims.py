@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from certifare.certificates.calibrated import Gaps, check_metric
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.exact import check_epsilon, epsilon_at
+from certifare.certificates.sampling import check_population
 from certifare.certificates.tail import Tail, distance_level, raised
 from certifare.errors import ArgumentError, GroupError
 from certifare.foundation.formatting import amount, listing
@@ -208,8 +209,7 @@ class Claim:
             check_metric(self.metric)
         if self.positive is not None:
             object.__setattr__(self, "positive", name_of(self.positive))
-        if self.population not in ("clusters", "records"):
-            raise ArgumentError(f'population={self.population!r}: choose "clusters" or "records".')
+        check_population(self.population, clustered=True)
         self._check_scope()
 
     def _check_scope(self) -> None:

@@ -103,8 +103,8 @@ def thin(
     """
     w = _weights(weights)
     largest = float(w.max(initial=0.0)) if max_weight is None else max_weight
-    capped = cap is not None and check_cap(cap) < largest
-    scale = cap if cap is not None and capped else largest
+    scale = largest if cap is None else min(check_cap(cap), largest)
+    capped = scale < largest
     keep = stream(seed, "thinning", part).random(len(w)) * scale < w
     # A separate random draw for the weight above the cap: those records are always kept.
     beyond = stream(seed, "beyond the cap", part).random(len(w)) * (largest - scale) < w - scale if capped else None
