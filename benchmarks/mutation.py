@@ -58,9 +58,13 @@ TESTS = {
         "test_bounding.py", "test_certificate.py", "test_tail.py", "test_lemmas.py", "test_population.py",
         "test_sequence.py", "test_calibrated_certificate.py",
     ],
+    "certificates/calibrated.py": ["test_calibrated.py", "test_calibrated_certificate.py", "test_planning.py"],
+    "certificates/means.py": ["test_means.py"],
     "certificates/issuing.py": ["test_bounding.py", "test_certificate.py", "test_population.py"],
     "certificates/consequences.py": ["test_consequences.py", "test_certificate.py"],
-    "certificates/classifier.py": ["test_certificate.py", "test_tail.py", "test_bounding.py"],
+    "certificates/classifier.py": [
+        "test_classifier.py", "test_certificate.py", "test_tail.py", "test_calibrated_certificate.py",
+    ],
     "certificates/claims.py": [
         "test_claims.py", "test_certificate.py", "test_bounding.py", "test_consequences.py", "test_tail.py",
     ],
@@ -69,7 +73,9 @@ TESTS = {
     "certificates/looks.py": ["test_looks.py", "test_certificate.py", "../certification/test_ledger.py"],
     "certificates/sampling.py": ["test_sampling.py", "test_tail.py", "test_population.py"],
     "certificates/lemmas.py": ["test_lemmas.py", "test_certificate.py", "test_tail.py"],
-    "certificates/counts.py": ["test_counts.py", "test_population.py", "test_certificate.py"],
+    "certificates/counts.py": [
+        "test_counts.py", "test_population.py", "test_certificate.py", "../engines/test_entries.py",
+    ],
     "certificates/population.py": ["test_population.py", "test_certificate.py", "../document/test_verification.py"],
     "certification/monitoring.py": [
         "../certification/test_monitoring_levels.py", "../certification/test_monitoring.py", "../cli/test_monitor.py",

@@ -291,6 +291,19 @@ def test_the_interval_of_one_classifier_is_that_of_its_beta_rates():
     assert made.for_classifier([1, 1, 1, 1]).upper == 0.0
 
 
+def test_the_estimate_of_one_classifier_is_the_largest_difference_of_rates_within_its_limits():
+    gaps = np.array([[200, 100, 120], [100, 150, 100], [101, 151, 81]])
+    made = certify_counts(counts_of(gaps), method="calibrated")
+    shares = made.counts.table / made.counts.table.sum(axis=0)
+    for rule in ([1, 0, 0], [0, 1, 1], [0.9, 0.1, 0.4]):
+        rates = rule @ shares
+        interval = made.for_classifier(rule)
+        assert interval.estimate == pytest.approx(rates.max() - rates.min())
+        assert interval.lower < interval.estimate < interval.upper
+    equal = certificate(cells=4).for_classifier([1, 0, 0, 1])
+    assert equal.estimate == equal.lower > 0.0
+
+
 def test_several_classes_share_epsilon():
     made = certificate(cells=4)
     interval = made.for_classifier(["a", "b", "c", "c"])

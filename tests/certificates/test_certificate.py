@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare import CellCounts, CertifareError, Certificate, certify_counts
-from certifare.certificates import Exclusion, Witness, difference_limit, hoeffding_radius
+from certifare.certificates import Exclusion, Witness, difference_limit
 from certifare.certificates.assumptions import ASSUMPTIONS, NOT_CLAIMED, ONE_POPULATION
 from certifare.certificates.claims import estimate_of, statistic
 from certifare.certificates.rounding import confidence_text, percent, percent_up, round_down, round_up
@@ -92,32 +92,6 @@ def test_witness_is_chosen_on_other_records_and_raises_the_lower_limit():
     assert certify_counts(counts, witness=seen.witnesses).lower == seen.lower
     mean = certify_counts(random_counts(4, labels=2), "equalized_odds", witness=random_counts(5, labels=2))
     assert {w.label for w in mean.witnesses} == {"0", "1"}
-
-
-def test_one_classifier():
-    counts = random_counts(6)
-    certificate = certify_counts(counts)
-    worst = (counts.table[:, 0] > counts.table[:, 1]).astype(int)
-    interval = certificate.for_classifier(worst)
-    assert interval.estimate == pytest.approx(certificate.estimate)
-    halved = certify_counts(counts, confidence=0.975)
-    assert interval.upper == halved.bound > certificate.bound
-    assert 0 < interval.lower < interval.estimate
-    for predictions in ([0, 0, 1, 0, 1, 1], [0.0] * 6, ["a", "b", "c", "a", "b", "c"], [True, False] * 3):
-        interval = certificate.for_classifier(predictions)
-        assert interval.lower <= interval.estimate <= interval.upper <= halved.bound
-    shares = counts.table / counts.table.sum(axis=0)
-    scores = np.array([0.1, 0.9, 0.5, 0.3, 0.7, 0.2])
-    interval = certificate.for_classifier(scores)
-    assert interval.estimate == pytest.approx(abs(scores @ (shares[:, 0] - shares[:, 1])))
-    assert interval.upper == pytest.approx(interval.estimate + 0.8 * hoeffding_radius(800, 800, 0.025))
-    assert "95 %" in str(interval)
-
-
-def test_multi_class_predictions_take_the_largest_gap():
-    counts = CellCounts([[500, 300], [300, 400], [200, 300]], "fm")
-    interval = certify_counts(counts).for_classifier(["low", "mid", "high"])
-    assert interval.estimate == pytest.approx(0.2)
 
 
 def test_consequences():

@@ -355,3 +355,20 @@ def test_counts_that_are_read_already_stay_as_they_are():
 def test_only_tables_of_whole_numbers_are_read(table):
     with pytest.raises((CountsError, msgspec.ValidationError)):
         decode_counts(CellCounts, {"groups": ["f", "m"], "table": table})
+
+
+def test_a_label_that_only_records_without_a_group_have_does_not_count():
+    counts = CellCounts.from_cells([0, 0, 0], [None, "f", "m"], ["a", "b", "c"], missing="drop")
+    assert counts.labels == ("b", "c")
+
+
+def test_two_groups_of_one_name_are_refused():
+    groups = {"first": ["a × b", "a"], "second": ["c", "b × c"]}
+    with pytest.raises(GroupError, match="Two groups would be called 'a × b × c'"):
+        CellCounts.from_cells([0, 1], groups)
+
+
+def test_releases_have_as_many_cells_together_as_counts_are_exact():
+    assert joint_cells([1], [2], n_cells=[2**26, 2**27])[1] == MAX_RECORDS
+    with pytest.raises(CountsError, match="cells together"):
+        joint_cells([1], [2], n_cells=[2**26 + 1, 2**27])
