@@ -11,6 +11,7 @@ from certifare import CellCounts, certify_counts
 from certifare.certificates import difference_limit
 from certifare.certificates.claims import METRICS
 from certifare.certificates.tail import Tail, share_limit
+from certifare.errors import ArgumentError
 
 EPSILON = Fraction(5, 100)
 CELLS = 5
@@ -126,3 +127,9 @@ def test_groups_that_are_wholly_apart_differ_by_one_at_most():
         interval = certify_counts(counts).for_classifier(predictions)
         assert interval.upper == 1.0
         assert interval.estimate == pytest.approx(max(predictions))
+
+
+@pytest.mark.parametrize("predictions", [0.5, [0, 1], [[0, 1, 1, 0, 0]]])
+def test_a_prediction_for_each_cell_is_asked_for(predictions):
+    with pytest.raises(ArgumentError, match="5 cells: give one for each cell"):
+        certify_counts(counts_of(2)).for_classifier(predictions)

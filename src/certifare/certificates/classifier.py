@@ -55,7 +55,7 @@ def _scores(certificate: Certificate, values: NDArray[np.generic]) -> _Scores:
     n_cells = certificate.counts.n_cells
     if values.ndim != 1 or len(values) != n_cells:
         raise ArgumentError(
-            f"{amount(len(values), 'prediction')} for {amount(n_cells, 'cell')}: give one for each cell."
+            f"{amount(values.size, 'prediction')} for {amount(n_cells, 'cell')}: give one for each cell."
         )
     for pool in certificate.pools:
         if len(np.unique(values[list(pool)])) > 1:
