@@ -199,7 +199,7 @@ def test_what_is_known_of_whole_groups_is_not_taken_for_labels():
     assert distance(*after.strata("equal_opportunity")["1"]) == pytest.approx(0.2)
     for metric in LABELLED:
         certificate = before.certificate(metric)
-        with pytest.raises(UnprovedClaimError, match=r"rho must be that among the records with the label.*given_label"):
+        with pytest.raises(UnprovedClaimError, match=r"rho must be that among the records of each of .*given_label"):
             certificate.under_shift(rho)
         with pytest.raises(UnprovedClaimError, match="error_rates must be that among"):
             certificate.under_group_noise([0.05, 0.05])

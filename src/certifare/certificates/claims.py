@@ -355,18 +355,14 @@ class Claim:
                 f"--given {self.given} has {len(values):,} values; at most {MOST_STRATA} are allowed. Merge values "
                 "into fewer, or compare a number with a threshold."
             )
-        small = []
-        for value in values:
-            sizes = self._sizes(counts, value)
-            if self.smallest(counts, value) >= max(1, self.min_group_size):
-                continue
-            small.append(str(value))
-            for _, groups in sizes:
-                absent = [group for group, size in groups.items() if size == 0]
-                total = sum(groups.values())
-                if absent and total >= len(groups) * max(1, self.min_group_size):
+        fewest = max(1, self.min_group_size)
+        small = [str(value) for value in values if self.smallest(counts, value) < fewest]
+        for value in small:
+            for _, groups in self._sizes(counts, value):
+                least, total = min(groups, key=groups.__getitem__), sum(groups.values())
+                if groups[least] == 0 and total >= len(groups) * fewest:
                     raise GroupError(
-                        f"No record of group {absent[0]!r} among the {total:,} {self.records_of(value)}: there is "
+                        f"No record of group {least!r} among the {total:,} {self.records_of(value)}: there is "
                         "nothing to compare there. Leave these records out, or merge the value with another."
                     )
         if small and self.each:
@@ -376,7 +372,7 @@ class Claim:
             )
         if len(small) == len(values):
             raise GroupError(
-                f"No value of {self.given!r} has {amount(max(1, self.min_group_size), 'certification record')} of "
+                f"No value of {self.given!r} has {amount(fewest, 'certification record')} of "
                 "every group. Merge values into fewer, add records, or pass a smaller min_group_size."
             )
         return replace(self, left_out=(*self.left_out, *small))

@@ -189,7 +189,7 @@ class Consequences:
 
         Shares of groups, and of labels, may change freely.
 
-        - ``rho``: one number for all groups, or one per group.
+        - ``rho``: one number for all groups, or one per group; of several attributes, for every group of that name.
         - ``given_label``: with a metric that conditions on labels, ρ must hold among the records of each label of the
           metric; pass True to confirm that. A small shift of a whole group can be a large one among its positives.
         """
