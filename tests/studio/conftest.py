@@ -55,8 +55,12 @@ def own_project(client):
 def wait(server, own, patience=60):
     """Wait for the end of what is running; give the last event."""
     found = server.studio.project(own.rpartition("/")[2])
+    wait_until(lambda: found.running is None, patience)
+    return found.events[-1]
+
+
+def wait_until(condition, patience=60):
     deadline = time.monotonic() + patience
-    while found.running is not None:
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    return found.events[-1]

@@ -4,6 +4,8 @@ import io
 import json
 import re
 import zipfile
+from concurrent.futures import Future
+from http.client import HTTPConnection
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +17,14 @@ from certifare import produce
 from certifare.data import adult
 from certifare.document import Policy, verify_document
 from certifare.errors import FileError
+from certifare.foundation.version import VERIFY_PAGE
 from certifare.frontier.search import Search
 from certifare.studio.projects import AWARE_PARTS, Cancelled
 from certifare.studio.server import Studio, make_app
 from certifare.tables.splitting import PARTS, split
 
-from .conftest import ADDRESS, PORT, SCRIPT, messy_csv, own_project, wait
-from .served import TOKEN
+from .conftest import ADDRESS, PORT, SCRIPT, messy_csv, own_project, wait, wait_until
+from .served import TOKEN, Served
 
 TRAVERSALS = [
     "../../etc/passwd",
@@ -38,7 +41,7 @@ def test_a_messy_table_is_read_and_its_roles_are_guessed(server, project):
     state = server.client.get(f"{project}/state").json()
     assert state["name"] == "people.csv"
     assert state["table"]["columns"][1] == "Sex"
-    assert state["roles"] == {"label": ["hired"], "sensitive": ["Sex"], "drop": ["id"]}
+    assert state["roles"] == {"label": ["hired"], "sensitive": ["Sex"], "cluster": [], "drop": ["id"]}
     found = state["found"]
     assert found["ready"]
     assert set(found["groups"]) == {"m", "w", SCRIPT}
@@ -104,12 +107,39 @@ def test_a_malformed_file_is_an_error_in_words(server, content):
     assert server.client.get(f"{own}/state").json()["name"] is None
 
 
-def test_a_malformed_file_leaves_the_table_that_is_open(server, project):
-    assert server.client.put(f"{project}/table?name=broken.parquet", content=b"PAR1 nonsense PAR1").status_code == 400
+def test_a_project_keeps_its_table_and_another_one_begins_a_project_of_its_own(server, project):
+    for answer in (
+        server.client.put(f"{project}/table?name=broken.parquet", content=b"PAR1 nonsense PAR1"),
+        server.client.put(f"{project}/table?name=b.csv", content=messy_csv(300)),
+        server.client.post(f"{project}/example"),
+    ):
+        assert answer.status_code == 400
+        assert "has its table already" in answer.json()["error"]
     again = TestClient(make_app(Studio(server.folder), TOKEN, PORT), base_url=ADDRESS, cookies=server.client.cookies)
     assert again.get(f"{project}/state").json()["found"]["records"] == 1484
-    assert server.client.put(f"{project}/table?name=b.csv", content=messy_csv(300)).status_code == 200
     assert len(list((server.folder / project.rpartition("/")[2]).glob("table-*"))) == 1
+    other = server.client.get("/new", follow_redirects=False).headers["location"]
+    assert server.client.get(f"{other}/state").json()["name"] is None
+
+
+def test_a_table_that_fit_would_leave_where_it_lies_is_refused(server, monkeypatch):
+    """Its records are split in another way there: some that were explored would certify."""
+    monkeypatch.setattr("certifare.frontier.large.LARGE", 1000)
+    content = io.BytesIO()
+    pq.write_table(adult().select(["age", "sex"]).slice(0, 500), content)
+    answer = server.client.put(f"{own_project(server.client)}/table?name=a.parquet", content=content.getvalue())
+    assert answer.status_code == 400
+    assert "too large for memory" in answer.json()["error"]
+
+
+def test_several_rows_of_a_person_are_split_and_counted_by_person(server):
+    own = own_project(server.client)
+    lines = ["person;sex;x;granted"]
+    lines += [f"p{i % 600};{'fm'[i % 600 % 2]};{i % 13};{'ny'[i % 7 < 3]}" for i in range(1800)]
+    state = server.client.put(f"{own}/table?name=visits.csv", content="\n".join(lines).encode()).json()
+    assert sum(state["found"]["certification"].values()) == 720
+    found = server.client.post(f"{own}/roles", json={**state["roles"], "cluster": ["person"]}).json()["found"]
+    assert sum(found["certification"].values()) == 240
 
 
 def test_an_upload_that_is_too_large_is_refused_and_leaves_nothing(server):
@@ -125,29 +155,59 @@ def test_an_upload_that_is_too_large_is_refused_and_leaves_nothing(server):
     assert answer.status_code == 413
 
 
-@pytest.mark.parametrize("name", TRAVERSALS)
-def test_no_parameter_leads_out_of_the_folder(server, project, name):
-    client, secret = server.client, server.folder.parent / "secret.csv"
-    secret.write_bytes(messy_csv(50))
-    server.studio.key(public=False)
-    before = set(server.folder.parent.rglob("*"))
-    for path in (
-        f"/projects/{name}", f"/projects/{name}/state", f"{project}/files/{name}", f"/static/{name}",
-        f"{project}/understand?number={name}", f"{project}/explain?number={name}&record=1",
-        f"{project}/explain?number=issued&record={name}",
-    ):  # fmt: skip
-        answer = client.get(path)
-        assert answer.status_code in (400, 404)
-        assert "root:" not in answer.text
-        assert "PRIVATE KEY" not in answer.text
-    client.put(f"{project}/table", params={"name": f"{name}.csv"}, content=messy_csv(60))
-    client.put(f"{project}/fresh", params={"name": f"{name}.csv", "period": name}, content=b"a,b\n1,2\n")
-    own = server.folder / project.rpartition("/")[2]
-    (stored,) = set(server.folder.parent.rglob("*")) - before
-    assert stored.parent == own
-    assert re.fullmatch(r"table-[0-9a-f]{8}\.csv", stored.name)
-    assert client.post(f"{project}/roles", json={"label": [name], "sensitive": [name]}).status_code == 400
-    assert client.post(f"{project}/choice", json={"target": name, "family": name}).status_code == 400
+def test_an_upload_that_is_interrupted_leaves_nothing(tmp_path):
+    served = Served(tmp_path / "studio")
+    asked = {"Cookie": f"certifare-studio-{served.port}={TOKEN}", "Origin": served.address}
+    connection = HTTPConnection("127.0.0.1", served.port)
+    try:
+        connection.request("GET", "/", headers=asked)
+        answer = connection.getresponse()
+        answer.read()
+        own = answer.headers["Location"]
+        folder = tmp_path / "studio" / own.rpartition("/")[2]
+        connection.request("PUT", f"{own}/table?name=a.csv", b"a,b\n", {**asked, "Content-Length": "100000"})
+        wait_until(lambda: list(folder.glob("table-*.csv")))
+        connection.close()
+        wait_until(lambda: not list(folder.iterdir()))
+    finally:
+        connection.close()
+        served.close()
+
+
+def test_no_parameter_leads_out_of_the_folder(server, project):
+    client, folder = server.client, server.folder
+    (folder.parent / "secret.csv").write_bytes(messy_csv(50))
+    client.post(f"{project}/issue", json={"target": 0.35, "family": "aware", "sign": True})
+    wait(server, project)
+    other = own_project(client)
+    for name in TRAVERSALS:
+        before = set(folder.parent.rglob("*"))
+        for path in (
+            f"/projects/{name}", f"/projects/{name}/state", f"{project}/files/{name}", f"/static/{name}",
+            f"{project}/understand?number={name}", f"{project}/explain?number={name}&record=1",
+            f"{project}/explain?number=issued&record={name}",
+        ):  # fmt: skip
+            answer = client.get(path)
+            assert answer.status_code in (400, 404)
+            assert "root:" not in answer.text
+            assert "PRIVATE KEY" not in answer.text
+        assert client.put(f"{other}/table", params={"name": name}, content=messy_csv(60)).status_code == 400
+        assert client.post(f"{project}/roles", json={"label": [name], "sensitive": [name]}).status_code == 400
+        assert client.post(f"{project}/choice", json={"target": name, "family": name}).status_code == 400
+        assert client.post(f"{project}/issue", json={"target": 0.3, "family": name}).status_code == 200
+        assert wait(server, project)["kind"] == "failed"
+        assert set(folder.parent.rglob("*")) == before
+        new = own_project(client)
+        client.put(f"{new}/table", params={"name": f"{name}.csv"}, content=messy_csv(60))
+        stored = set(folder.parent.rglob("*")) - before
+        assert {path.parent for path in stored} == {folder, folder / new.rpartition("/")[2]}
+        assert any(re.fullmatch(r"table-[0-9a-f]{8}\.csv", path.name) for path in stored)
+    before = {path for path in folder.parent.rglob("*") if path.is_file()}
+    for i, name in enumerate(TRAVERSALS):
+        fresh = {"params": {"name": f"{name}.csv", "period": name}, "content": messy_csv(600, seed=20 + i)}
+        assert client.put(f"{project}/fresh", **fresh).status_code == 200
+    (history,) = {path for path in folder.parent.rglob("*") if path.is_file()} - before
+    assert history == folder / project.rpartition("/")[2] / "issue-1-history.json"
 
 
 def test_both_kinds_of_cells_keep_the_same_records_aside():
@@ -208,7 +268,9 @@ def test_the_certificate_is_the_one_that_fit_gives_and_the_look_is_counted(
     assert verdict.outcome == "PASS"
     assert verdict.bound == own.certificate.bound
     written = json.loads((server.folder / project.rpartition("/")[2] / "issue-1" / "private" / "run.json").read_text())
-    assert written["certify_digest"] == own.run["certify_digest"]
+    explored = server.studio.project(project.rpartition("/")[2])._read()  # what certified is kept aside while exploring
+    kept_aside = explored.take(split(explored, PARTS)["certify"])
+    assert written["certify_digest"] == own.run["certify_digest"] == kept_aside.digest
     assert written["encoder"] == own.point.to_dict()
     assert ("--group-aware --split 0.6,0.4" in result["command"]) is (family == "aware")
     rows = client.get(f"{project}/files/encoded.csv").text.splitlines()
@@ -295,13 +357,20 @@ def test_a_look_counts_even_if_its_certificate_cannot_be_written(server, project
 
 def test_a_job_cannot_be_cancelled_once_it_looks_and_does_not_show_how_far_the_tests_went(server, project):
     found = server.studio.project(project.rpartition("/")[2])
-    found.begin("issue")
-    found.cancel()
+    found.begin("issue", lambda _: Future(), lambda: None)
+    found._cancelled.set()
     with pytest.raises(Cancelled):
         found._progress("growing boosted encoders", 1, 5)
     found._progress("certifying", 3, 12)
     assert found.events[-1]["done"] == 0
-    found.run(lambda: None)
+
+
+def test_work_that_waits_for_other_work_is_cancelled_at_once(server, project):
+    found, waiting = server.studio.project(project.rpartition("/")[2]), Future()
+    found.begin("explore", lambda _: waiting, lambda: None)
+    assert server.client.post(f"{project}/cancel").json()["running"] is None
+    assert waiting.cancelled()
+    assert found.events[-1] == {"kind": "cancelled", "work": "explore"}
 
 
 def test_a_target_out_of_reach_is_no_certificate_but_advice(server, project):
@@ -344,17 +413,28 @@ def test_after_a_restart_projects_are_opened_again_and_the_old_token_is_refused_
         assert "does not know this project" in lost.json()["error"]
 
 
-def test_the_file_of_the_command_line_is_open_at_once(tmp_path):
+def test_the_file_of_the_command_line_is_open_at_once_and_copied(tmp_path):
+    """If it changed after exploring, it would be split anew, and records that were explored would certify."""
     path = tmp_path / "mine.csv"
     path.write_bytes(messy_csv(200))
-    with TestClient(make_app(Studio(tmp_path / "s", path), TOKEN, PORT), base_url=ADDRESS) as client:
+    studio = Studio(tmp_path / "s", path)
+    with TestClient(make_app(studio, TOKEN, PORT), base_url=ADDRESS) as client:
         client.get(f"/?token={TOKEN}")
-        assert client.get(f"{own_project(client)}/state").json()["name"] == "mine.csv"
+        own = own_project(client)
+        assert client.get(f"{own}/state").json()["name"] == "mine.csv"
+        path.write_bytes(b"a,b\n")
+        assert client.get(f"{own}/state").json()["found"]["records"] == 197
+        again = Studio(tmp_path / "s").project(own.rpartition("/")[2])
+        assert again.state()["found"]["records"] == 197
+        events = studio.project(own_project(client).rpartition("/")[2]).events
+        assert [event["kind"] for event in events] == ["failed"]  # the page says why
 
 
 def test_nothing_comes_from_the_network(server):
     own = own_project(server.client)
     for path in (own, "/static/studio.js", "/static/studio.css", "/static/report.css"):
-        text = server.client.get(path).text.replace("http://www.w3.org/2000/svg", "")
+        text = server.client.get(path).text
+        text = re.sub(r'"http://www\.w3\.org/(2000/svg|1999/xhtml)"', "", text)
+        text = text.replace(f'<a href="{VERIFY_PAGE}"', "")  # a link for others
         assert not re.search(r"https?://|//cdn|@import", text)
         assert "innerHTML" not in text

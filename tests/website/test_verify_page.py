@@ -145,7 +145,12 @@ def random_certificate(rng):
         walked = FixedSequence.walk([bold, counts], min(1.0, own * 1.1), alone, tail=evidence.tail)
         if walked.passed == 2:
             evidence = replace(evidence, sequence=walked)
-    return issue(evidence, claim)
+    certificate = issue(evidence, claim)
+    if rng.random() < 0.3:
+        number, planned = int(rng.integers(1, 6)), 5 if rng.random() < 0.3 else None
+        spent = (number - 1) * float(rng.choice([0.05, 0.013, 1e-5, rng.random()]))
+        certificate = certificate.at_look(Look(number=number, spent=spent, planned=planned))
+    return certificate
 
 
 FIGURES = """async texts => {
@@ -161,7 +166,7 @@ FIGURES = """async texts => {
 
 
 def test_the_page_agrees_with_the_package_on_random_tables(browser):
-    """Every figure to 10⁻⁹, for every metric, each, given, witnesses, caps, sequences; and the claim's words."""
+    """Every figure to 10⁻⁹, for every metric, each, given, witnesses, caps, sequences, looks; and the claim's words."""
     from certifare.document.statement import claim_of
 
     rng = np.random.default_rng(20)

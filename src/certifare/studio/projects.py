@@ -1,7 +1,7 @@
 """One project: a table with its roles, the encoders that were tried, and the certificates that were issued.
 
-Each window of the browser has a project of its own, in a folder of its own. What the user has decided is kept in
-``project.json`` there, so that a project can be opened again after a restart; searches are run again.
+Each window of the browser has a project of its own, in a folder of its own, which holds the table. What the user has
+decided is kept in ``project.json`` there: a project can be opened again after a restart; searches are run again.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,7 @@ from certifare.errors import ArgumentError, CertifareError, FileError, LooksErro
 from certifare.foundation.storage import atomic_file, open_regular
 from certifare.frontier import Grid
 from certifare.frontier.calibrating import CalibratedSearch
+from certifare.frontier.large import is_large
 from certifare.frontier.readiness import Readiness, check_table
 from certifare.frontier.search import Candidate, Search
 from certifare.studio.issued import CONFIDENCE, Issued, describe_result, take_groups
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 #: Parts of calibrated cells. The certify part is that of the other encoders (:data:`PARTS`), record by record: what is
 #: explored with either of them, no certification record has been looked at.
 AWARE_PARTS = {"train": PARTS["train"] + PARTS["select"], CERTIFY: PARTS[CERTIFY]}
-ROLES = ("label", "sensitive", "drop")
+ROLES = ("label", "sensitive", "cluster", "drop")
 #: Columns with these names identify records, or are no property of a person: left out until the user says otherwise.
 LEFT_OUT = re.compile(r"(id|uuid|index|rowid|fnlwgt|split)(?![a-z])", re.IGNORECASE)
 PLANNED = (2, 4, 8, 16, 32)
@@ -76,6 +79,7 @@ class Project:
         self._found: Readiness | None = None
         self._table: Table | None = None
         self._blind: Search | None = None
+        self._waiting: Future[None] | None = None  # the work, which can be taken back before a thread has begun it
         self._cancelled = threading.Event()
         self._lock = threading.RLock()
 
@@ -86,20 +90,26 @@ class Project:
         try:
             with open_regular(folder / "project.json") as file:
                 project._kept |= json.loads(file.read())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             raise FileError(f"The project {folder.name} cannot be opened again: {error}.") from error
         return project
 
     # -- opening ----------------------------------------------------------------------------------------------
 
     def open(self, source: Path, name: str) -> None:
-        """Read a table, and guess the roles of its columns."""
-        native, notes = read_file(source)
-        with self._idle():
-            self._forget()
-            self._native, self._notes = native, notes
-            roles = {"label": [], "sensitive": [], "drop": [c for c in native.column_names if LEFT_OUT.match(c)]}
-            self._keep(source=str(source), name=name[:200], roles=roles, choice={}, issued=[], again=None)
+        """Read the table, of which a copy is kept, and guess the roles of its columns."""
+        with self._lock:
+            if self._kept["source"] is not None:
+                raise ArgumentError("This project has its table already: open the other one in a new project.")
+            if is_large(source):  # its records would be split otherwise where it lies than in memory
+                raise ArgumentError("The table is too large for memory: use certifare fit.")
+            if source.parent != self.folder:  # the copy stays as it is if the file changes
+                self.folder.mkdir(parents=True, exist_ok=True)
+                source = Path(shutil.copyfile(source, self.folder / f"table{source.suffix}"))
+            self._native, self._notes = read_file(source)
+            left_out = [column for column in self._native.column_names if LEFT_OUT.match(column)]
+            roles = {**{role: [] for role in ROLES}, "drop": left_out}
+            self._keep(source=str(source), name=name[:200], roles=roles)
             try:
                 found = self._check()
                 self._keep(roles={**roles, "label": list(found.label), "sensitive": list(found.sensitive)})
@@ -145,6 +155,14 @@ class Project:
             except CertifareError as error:
                 shown["problem"] = str(error)
         return shown
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a list of projects shows."""
+        return {"id": self.id, "name": self._kept["name"], "issued": len(self._kept["issued"])}
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a file is the project's table."""
+        return self._kept["source"] == str(path)
 
     def _readiness(self) -> dict[str, Any]:
         """Return what ``certifare check`` finds, and the T* that calibrated cells can have."""
@@ -228,7 +246,7 @@ class Project:
 
     def _command(self, target: float, family: str, confidence: float = CONFIDENCE) -> str:
         words = ["certifare", "fit", self._kept["name"]]
-        for role, columns in self._named().items():
+        for role, columns in self._kept["roles"].items():
             words += [word for column in columns for word in (f"--{role}", column)]
         words += ["--target", f"{target:g}"]
         if family == "aware":
@@ -280,17 +298,18 @@ class Project:
 
     # -- work that takes long ---------------------------------------------------------------------------------
 
-    def begin(self, name: str) -> None:
-        """Note that work begins; refuse a second one."""
+    def begin(self, name: str, submit: Callable[[Callable[[], None]], Future[None]], work: Callable[[], None]) -> None:
+        """Hand over work to a thread; refuse it if something is running already."""
         with self._idle():
             self.running = name
             self._cancelled.clear()
             if name == "explore":
                 self.events, self._blind = [], None
             self._tell(kind="started", work=name)
+            self._waiting = submit(lambda: self._run(work))
 
-    def run(self, work: Callable[[], None]) -> None:
-        """Do work that has begun, and tell the page how it ended."""
+    def _run(self, work: Callable[[], None]) -> None:
+        """Do work, and tell the page how it ended."""
         try:
             work()
             self._end("finished")
@@ -302,9 +321,15 @@ class Project:
             self._end("failed", text=f"A mistake in certifare itself: {type(error).__name__}: {error}")
             raise
 
+    def fail(self, error: CertifareError) -> None:
+        """Tell the page what went wrong before it asked for anything."""
+        self._tell(kind="failed", work=None, text=str(error))
+
     def cancel(self) -> None:
         """Ask the work that is going on to stop."""
         self._cancelled.set()
+        if self.running is not None and self._waiting is not None and self._waiting.cancel():
+            self._end("cancelled")
 
     def _end(self, kind: str, **details: Any) -> None:
         work, self.running = self.running, None
@@ -315,7 +340,7 @@ class Project:
         if self._cancelled.is_set() and not looking:
             raise Cancelled
         # How far the tests went is a part of their result.
-        self._tell(kind="progress", stage=stage, done=0 if looking else done, total=total)
+        self._tell(kind="progress", stage=stage, done=0 if looking else done, total=total, looking=looking)
 
     def _tell(self, **event: Any) -> None:
         self.events.append(event)
@@ -343,7 +368,11 @@ class Project:
 
     def _named(self) -> dict[str, Any]:
         """Return the roles as keywords."""
-        return {role: tuple(columns) for role, columns in self._kept["roles"].items()}
+        return {
+            role: columns[0] if role == "cluster" else tuple(columns)
+            for role, columns in self._kept["roles"].items()
+            if columns
+        }
 
     def _forget(self) -> None:
         self._found = self._table = self._blind = None

@@ -7,9 +7,9 @@ import json
 import re
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from starlette.routing import Route
 
 from certifare.document.keys import new_key
 from certifare.errors import ArgumentError, CertifareError, FileError
-from certifare.foundation.storage import open_regular
 from certifare.report.html import style_sheet
 from certifare.studio.guard import REPORT_POLICY, Guard
 from certifare.studio.projects import Project
@@ -54,12 +53,15 @@ class Studio:
         self._projects: dict[str, Project] = {}
         self._workers = ThreadPoolExecutor(2, "studio")
 
-    def new(self) -> Project:
-        """Begin a project."""
+    def new(self, file: Path | None = None) -> Project:
+        """Begin a project, with a file if there is one."""
         project = Project(self.folder / secrets.token_hex(8))
         self._projects[project.id] = project
-        if self.file is not None:
-            project.open(self.file.resolve(), self.file.name)
+        if file is not None:
+            try:
+                project.open(file, file.name)
+            except CertifareError as error:
+                project.fail(error)
         return project
 
     def project(self, name: str) -> Project:
@@ -75,18 +77,13 @@ class Studio:
         found = sorted(self.folder.glob("*/project.json"), key=lambda path: -path.stat().st_mtime)[:20]
         earlier = []
         for path in found:
-            try:
-                with open_regular(path) as file:
-                    kept = json.loads(file.read())
-                earlier.append({"id": path.parent.name, "name": kept["name"], "issued": len(kept["issued"])})
-            except (OSError, ValueError, KeyError, FileError):
-                continue
+            with suppress(FileError):
+                earlier.append(Project.load(path.parent).summary())
         return {**project.state(), "earlier": earlier}
 
     def start(self, project: Project, name: str, work: Callable[[], None]) -> dict[str, str]:
         """Let a worker do what takes long."""
-        project.begin(name)
-        self._workers.submit(project.run, work)
+        project.begin(name, self._workers.submit, work)
         return {"running": name}
 
     def key(self, *, public: bool) -> Path:
@@ -104,43 +101,13 @@ class Studio:
             project.cancel()
         self._workers.shutdown(wait=True, cancel_futures=True)
 
-    async def store(self, request: Request, place: Path) -> tuple[Path, str]:
-        """Write the body of a request to a file, whose name has the ending of the uploaded one; return that, too."""
-        name = request.query_params.get("name", "table.csv").replace("\\", "/").rpartition("/")[2][:200]
-        ending = Path(name).suffix.lower()
-        if ending not in ENDINGS:
-            raise ArgumentError(f"{name!r}: choose a table that is a CSV, Parquet, Arrow or Feather file.")
-        too_large = HTTPException(
-            413,
-            f"The file is larger than {self.most / (1 << 20):,.0f} MB, the most that the studio takes. "
-            "Name it on the command line instead (certifare studio FILE), or use certifare fit.",
-        )
-        stated = request.headers.get("content-length", "")
-        if stated.isdigit() and int(stated) > self.most:
-            raise too_large
-        place.parent.mkdir(parents=True, exist_ok=True)
-        target, partial, written = place.with_suffix(ending), place.with_suffix(".part"), 0
-        try:
-            with partial.open("wb") as file:
-                async for chunk in request.stream():
-                    written += len(chunk)
-                    if written > self.most:
-                        raise too_large
-                    await run_in_threadpool(file.write, chunk)
-            partial.replace(target)
-        except ClientDisconnect as error:
-            raise FileError("The upload was interrupted.") from error
-        finally:
-            partial.unlink(missing_ok=True)
-        return target, name
-
 
 # -- what the page asks for -----------------------------------------------------------------------------------------
 
 
 def _example(_: Studio, project: Project, __: Asked) -> None:
     with as_file(files("certifare.data") / "adult.parquet") as path:
-        project.open(path, "adult.parquet")
+        project.open(path, path.name)
 
 
 def _issue(studio: Studio, project: Project, asked: Asked) -> Asked:
@@ -231,7 +198,9 @@ def _number(asked: Asked, name: str) -> int:
 
 
 async def _home(request: Request) -> Response:
-    project = await run_in_threadpool(request.app.state.studio.new)
+    """Begin a project; at the first address, with the file of the command line."""
+    studio: Studio = request.app.state.studio
+    project = await run_in_threadpool(studio.new, studio.file if request.url.path == "/" else None)
     return RedirectResponse(f"/projects/{project.id}", 303)
 
 
@@ -253,46 +222,56 @@ def _packaged(name: str) -> str:
     return files("certifare.studio").joinpath("static", name).read_text("utf-8")
 
 
-async def _upload(request: Request) -> Response:
+@asynccontextmanager
+async def _stored(request: Request) -> AsyncIterator[tuple[Project, Path, str]]:
+    """Within this, an uploaded table lies in its project's folder under a name of our own; errors use its user's."""
     studio: Studio = request.app.state.studio
     project = studio.project(request.path_params["project"])
-    path, name = await studio.store(request, project.folder / f"table-{secrets.token_hex(4)}")
+    name = request.query_params.get("name", "").replace("\\", "/").rpartition("/")[2][:200]
+    if Path(name).suffix.lower() not in ENDINGS:
+        raise ArgumentError(f"{name!r}: choose a table that is a CSV, Parquet, Arrow or Feather file.")
+    too_large = HTTPException(
+        413,
+        f"The file is larger than {studio.most / (1 << 20):,.0f} MB, the most that the studio takes. "
+        "Name it on the command line instead (certifare studio FILE), or use certifare fit.",
+    )
+    stated, written = request.headers.get("content-length", ""), 0
+    if stated.isdigit() and int(stated) > studio.most:
+        raise too_large
+    project.folder.mkdir(parents=True, exist_ok=True)
+    path = project.folder / f"table-{secrets.token_hex(4)}{Path(name).suffix.lower()}"
     try:
-        with _called(path, name):
-            await run_in_threadpool(project.open, path, name)
-    except CertifareError:
-        path.unlink()  # the table that was open before stays
-        raise
-    for other in project.folder.glob("table-*"):
-        if other != path:
-            other.unlink()
-    return JSONResponse(await run_in_threadpool(studio.state, project))
+        with path.open("wb") as file:
+            async for chunk in request.stream():
+                written += len(chunk)
+                if written > studio.most:
+                    raise too_large
+                await run_in_threadpool(file.write, chunk)
+        yield project, path, name
+    except ClientDisconnect as error:
+        raise FileError("The upload was interrupted.") from error
+    except CertifareError as error:
+        raise type(error)(str(error).replace(str(path), name)) from error
+    finally:
+        if not project.holds(path):
+            path.unlink(missing_ok=True)
+
+
+async def _upload(request: Request) -> Response:
+    async with _stored(request) as (project, path, name):
+        await run_in_threadpool(project.open, path, name)
+        return JSONResponse(await run_in_threadpool(request.app.state.studio.state, project))
 
 
 async def _fresh(request: Request) -> Response:
     """Verify the certificate on fresh records, or add them to its history as a period."""
-    studio: Studio = request.app.state.studio
-    project = studio.project(request.path_params["project"])
-    issued = project.last_issued()
-    path, name = await studio.store(request, project.folder / f"fresh-{secrets.token_hex(4)}")
-    try:
-        with _called(path, name):
-            if "period" not in request.query_params:
-                return JSONResponse(await run_in_threadpool(issued.check, studio.key(public=True), path))
+    async with _stored(request) as (project, path, name):
+        if "period" in request.query_params:
             period = request.query_params["period"].strip()[:60] or Path(name).stem
-            await run_in_threadpool(issued.add_period, path, period)
+            await run_in_threadpool(project.last_issued().add_period, path, period)
             return JSONResponse({})
-    finally:
-        path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _called(path: Path, name: str) -> Iterator[None]:
-    """Within this, errors call an uploaded file by the name that its user knows."""
-    try:
-        yield
-    except CertifareError as error:
-        raise type(error)(str(error).replace(str(path), name)) from error
+        key = request.app.state.studio.key(public=True)
+        return JSONResponse(await run_in_threadpool(project.last_issued().check, key, path))
 
 
 async def _events(request: Request) -> Response:
@@ -336,6 +315,7 @@ def make_app(studio: Studio, token: str, port: int) -> Starlette:
     app = Starlette(
         routes=[
             Route("/", _home),
+            Route("/new", _home),
             Route("/static/{name}", _static),
             Route(own, _page),
             Route(f"{own}/events", _events),

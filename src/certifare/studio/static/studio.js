@@ -5,7 +5,7 @@ const here = location.pathname.replace(/\/$/, "");
 const $ = (id) => document.getElementById(id);
 const steps = ["open", "plan", "explore", "understand", "issue", "check"];
 const SERIES = { tree: "series-1", boosted: "series-2", calibrated: "series-3" };
-const percent = (share) => `${(100 * share).toFixed(1).replace(/\.0$/, "")} %`;
+const percent = (share) => `${(100 * share).toFixed(1).replace(/\.0$/, "")}\u00a0%`;
 const count = (n) => n.toLocaleString("en-US");
 const up = (x) => (Math.ceil(x * 1e4 - 1e-9) / 1e4).toFixed(4);
 const inPoints = (x) => `${Math.ceil(1e3 * x - 1e-9) / 10} percentage points`;
@@ -13,23 +13,19 @@ let state = {}, points = [], orders = {}, price = null, scale = null, chosen = n
 
 // -- small helpers --------------------------------------------------------------------------------------------------
 
-function el(name, attributes = {}, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  node.append(...children.map((child) => (child instanceof Node ? child : String(child))));
-  return node;
-}
-
-function svg(name, attributes = {}, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+const maker = (space) => (name, attributes = {}, ...children) => {
+  const node = document.createElementNS(space, name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
   node.append(...children);
   return node;
-}
+};
+const el = maker("http://www.w3.org/1999/xhtml"), svg = maker("http://www.w3.org/2000/svg");
 
 function fill(node, ...children) { node.replaceChildren(...children.filter(Boolean)); return node; }
 const fact = (name, value) => el("div", {}, el("dt", {}, name), el("dd", {}, value));
-const items = (texts) => texts.map((text) => el("li", {}, text));
+// Messages of the library, without the options of the command line.
+const plain = (text) => text.replace(/ \((pass )?--[^)]*\)| Name it: --\w+\./g, "").replace(/name it with --cluster ('[^']*'|\S+?)(?=\.)/, "choose it as the person");
+const items = (texts) => texts.map((text) => el("li", {}, plain(text)));
 
 function table(node, caption, headings, rows, numbers = true) {
   const kind = numbers ? { class: "number" } : {};
@@ -40,7 +36,7 @@ function table(node, caption, headings, rows, numbers = true) {
 
 function problem(text) {
   $("problem").hidden = !text;
-  $("problem").textContent = text || "";
+  $("problem").textContent = plain(text || "");
   if (text) $("problem").scrollIntoView({ block: "nearest" });
 }
 
@@ -78,9 +74,8 @@ function reachable(step) {
 const issued = () => [...(state.issued || [])].reverse().find((result) => result.bound !== null) || null;
 
 function show() {
-  let step = location.hash.slice(1);
-  if (!steps.includes(step)) step = "open";
-  if (!reachable(step)) step = steps.filter((name) => steps.indexOf(name) < steps.indexOf(step) && reachable(name)).pop();
+  const asked = steps.includes(location.hash.slice(1)) ? location.hash.slice(1) : "open";
+  const step = steps.slice(0, steps.indexOf(asked) + 1).filter(reachable).pop();
   for (const name of steps) $(name).hidden = name !== step;
   for (const link of document.querySelectorAll("#steps a")) {
     const name = link.hash.slice(1);
@@ -90,9 +85,16 @@ function show() {
   document.title = `${$(`${step}-title`).textContent} · certifare studio`;
   const begin = { plan: showPlan, explore: draw, understand: showUnderstand, issue: showIssue, check: showCheck }[step];
   if (begin) attempt(begin);
+  return step === asked ? "" : !state.found?.ready ? "Open a table, with a label and groups, first." : asked === "check" ? "Issue a certificate first." : "Search for encoders first.";
 }
 
-addEventListener("hashchange", () => { problem(""); show(); scrollTo(0, 0); $("main").focus({ preventScroll: true }); });
+addEventListener("hashchange", () => {
+  problem("");
+  const missing = show();
+  scrollTo(0, 0);
+  $("main").focus({ preventScroll: true });
+  problem(missing);
+});
 
 // -- open -----------------------------------------------------------------------------------------------------------
 
@@ -100,7 +102,7 @@ function setState(found) {
   state = found;
   $("project").textContent = state.name || "";
   const others = (state.earlier || []).filter((other) => other.id !== state.id);
-  $("earlier").hidden = Boolean(state.table) || !others.length;
+  $("earlier").hidden = !others.length;
   fill($("earlier").querySelector("ul"), ...others.map((other) => el("li", {},
     el("a", { href: `/projects/${encodeURIComponent(other.id)}` }, other.name), other.issued ? `, ${other.issued} issued` : "")));
   $("begin").hidden = Boolean(state.table);
@@ -116,13 +118,12 @@ function showTable() {
     el("thead", {}, el("tr", {}, ...columns.map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, ...head.map((row) => el("tr", {}, ...row.map((text) => el("td", {}, text))))));
   fill($("table-notes"), ...items(notes));
-  const { label, sensitive, drop } = state.roles;
-  for (const [id, value] of [["label", label[0]], ["sensitive", sensitive[0]], ["sensitive-2", sensitive[1]]]) {
-    const none = el("option", { value: "" }, id === "sensitive-2" ? "nothing else" : "choose a column");
-    fill($(id), none, ...columns.map((name) => el("option", { value: name }, name)));
+  const { label, sensitive, cluster = [], drop } = state.roles, choose = "choose a column";
+  for (const [id, value, none] of [["label", label[0], choose], ["sensitive", sensitive[0], choose], ["sensitive-2", sensitive[1], "nothing else"], ["cluster", cluster[0], "each row is one person"]]) {
+    fill($(id), el("option", { value: "" }, none), ...columns.map((name) => el("option", { value: name }, name)));
     $(id).value = value || "";
   }
-  fill($("drop"), ...columns.filter((name) => ![...label, ...sensitive].includes(name)).map((name) => {
+  fill($("drop"), ...columns.filter((name) => ![...label, ...sensitive, ...cluster].includes(name)).map((name) => {
     const box = el("input", { type: "checkbox", value: name });
     box.checked = drop.includes(name);
     box.addEventListener("change", sendRoles);
@@ -130,7 +131,7 @@ function showTable() {
   }));
   const { found, problem: reason } = state;
   $("roles-problem").hidden = !reason;
-  $("roles-problem").textContent = reason || "";
+  $("roles-problem").textContent = plain(reason || "");
   $("ready").hidden = !found?.ready;
   fill($("counts"), ...Object.entries(found ? { groups: found.groups, ...found.labels } : {}).map(([name, values]) => el("div", {}, el("h3", {}, name), bars(values))));
   fill($("findings"), ...(found ? found.findings.map(finding) : []));
@@ -139,7 +140,7 @@ function showTable() {
 
 // What `certifare check` finds; a column that it is about can be left out at once.
 function finding({ severity, column, text, remedy }) {
-  const words = [text, remedy].filter(Boolean).join("; ").replace(/ \(--[^)]*\)/g, ""), { drop } = state.roles;
+  const words = plain([text, remedy].filter(Boolean).join("; ")), { drop } = state.roles;
   const item = el("li", { class: severity }, el("b", {}, { error: "To correct: ", warning: "Look at this: ", note: "" }[severity]), words);
   if (severity !== "note" && state.table.columns.includes(column) && !drop.includes(column) && ![...state.roles.label, ...state.roles.sensitive].includes(column)) {
     const out = el("button", { type: "button", class: "small" }, `Leave out ${column}`);
@@ -154,7 +155,7 @@ function bars(values) {
   const list = el("dl", { class: "count" });
   for (const [name, n] of Object.entries(values)) {
     const bar = el("i");
-    bar.style.width = percent(n / total).replace(" ", "");
+    bar.style.width = `${100 * n / total}%`;
     list.append(el("dt", {}, el("span", {}, name), el("span", { class: "number" }, `${count(n)} · ${percent(n / total)}`)), el("dd", {}, bar));
   }
   return list;
@@ -162,17 +163,17 @@ function bars(values) {
 
 async function sendRoles() {
   const dropped = [...$("drop").querySelectorAll("input:checked")].map((box) => box.value);
-  const sensitive = [$("sensitive").value, $("sensitive-2").value].filter(Boolean);
-  const roles = { label: [$("label").value].filter(Boolean), sensitive, drop: dropped.filter((name) => name !== $("label").value && !sensitive.includes(name)) };
+  const [label, sensitive, cluster] = [["label"], ["sensitive", "sensitive-2"], ["cluster"]].map((ids) => ids.map((id) => $(id).value).filter(Boolean));
+  const roles = { label, sensitive, cluster, drop: dropped.filter((name) => ![...label, ...sensitive, ...cluster].includes(name)) };
   await attempt(async () => { const found = await post("/roles", roles); forget(); setState(found); });
 }
 
 function forget() { points = []; orders = {}; price = null; chosen = null; shownParts = null; $("frontier").hidden = true; }
 
-async function opening(work, busy) {
-  $("reading").textContent = "reading …";
-  await attempt(async () => { const found = await work(); forget(); setState(found); }, busy);
-  $("reading").textContent = "";
+async function reading(status, work, control) {
+  $(status).textContent = "reading …";
+  await attempt(work, control);
+  $(status).textContent = "";
 }
 
 // -- plan -----------------------------------------------------------------------------------------------------------
@@ -200,11 +201,13 @@ function drawSoon() { if (!waiting) waiting = requestAnimationFrame(() => { wait
 function heard(event) {
   const { kind, work } = event;
   if (kind === "started") {
+    $(work === "issue" ? "issue-stage" : "stage").textContent = "starting …";
     if (work === "explore") { forget(); fill($("explore-notes")); performance.mark("started"); }
     running(work);
   } else if (kind === "progress") {
     const line = state.running === "issue" ? $("issue-stage") : $("stage");
     line.textContent = `${event.stage} …`;
+    $("cancel-issue").hidden ||= event.looking;
     $("progress").value = event.total ? event.done / event.total : 0;
   } else if (kind === "points") {
     if (!points.length) performance.measure("first point", "started");
@@ -250,7 +253,7 @@ function draw() {
   const drawing = svg("svg", { class: "plane", "aria-hidden": "true", focusable: "false" });
   for (const v of ticks(0, right, innerWidth < 600 ? 4 : 7)) drawing.append(svg("line", { x1: x(v), x2: x(v), y1: "0", y2: "100%", class: "grid" }), svg("text", { x: x(v), y: "100%", dy: "1.4em", class: "muted middle" }, v.toFixed(2)));
   for (const v of ticks(scale.low, scale.high, 6)) drawing.append(svg("line", { x1: "0", x2: "100%", y1: y(v), y2: y(v), class: "grid" }), svg("text", { x: "0", y: y(v), dx: "-8", dy: ".35em", class: "muted end" }, `${(100 * v).toFixed(0)} %`));
-  if (price !== null) drawing.append(svg("line", { x1: "0", x2: "100%", y1: y(price), y2: y(price), class: "price" }), svg("text", { x: "100%", y: y(price), dy: "-.5em", class: "muted end" }, "gradient boosting, no bound"));
+  if (price !== null) drawing.append(svg("line", { x1: "0", x2: "100%", y1: y(price), y2: y(price), class: "price" }));
   for (const p of shown) drawing.append(svg("circle", { cx: x(p.bound), cy: y(p.utility), r: "2.4", class: `predicted ${SERIES[p.kind]}` }));
   for (const [family, order] of Object.entries(orders)) {
     let d = "", before = null;
@@ -384,23 +387,20 @@ async function showCheck() {
   if (found.history) frame($("history"), "/history");
 }
 
-async function addPeriod(file) {
-  $("check-status").textContent = "counting …";
-  try { await put(`/fresh?period=${encodeURIComponent($("period").value)}`, file); frame($("history"), "/history"); }
-  finally { $("check-status").textContent = ""; }
-}
-
 // -- begin ----------------------------------------------------------------------------------------------------------
 
-function chosenFile(input, work) {
-  input.addEventListener("change", async () => { if (input.files.length) await attempt(() => work(input.files[0]), input); input.value = ""; });
+function chosenFile(input, status, work) {
+  input.addEventListener("change", async () => { if (input.files.length) await reading(status, () => work(input.files[0]), input); input.value = ""; });
 }
 
-chosenFile($("file"), (file) => opening(() => put("/table", file)));
-chosenFile($("fresh"), async (file) => verdict($("fresh-checks"), await put("/fresh", file)));
-chosenFile($("period-file"), addPeriod);
-$("example").addEventListener("click", () => opening(() => post("/example"), $("example")));
-for (const id of ["label", "sensitive", "sensitive-2"]) $(id).addEventListener("change", sendRoles);
+chosenFile($("file"), "reading", async (file) => setState(await put("/table", file)));
+chosenFile($("fresh"), "fresh-status", async (file) => verdict($("fresh-checks"), await put("/fresh", file)));
+chosenFile($("period-file"), "period-status", async (file) => {
+  await put(`/fresh?period=${encodeURIComponent($("period").value)}`, file);
+  frame($("history"), "/history");
+});
+$("example").addEventListener("click", () => reading("reading", async () => setState(await post("/example")), $("example")));
+for (const id of ["label", "sensitive", "sensitive-2", "cluster"]) $(id).addEventListener("change", sendRoles);
 $("start").addEventListener("click", () => attempt(() => post("/explore"), $("start")));
 for (const id of ["cancel", "cancel-issue"]) $(id).addEventListener("click", () => attempt(() => post("/cancel")));
 $("target").addEventListener("input", choose);
