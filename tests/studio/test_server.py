@@ -36,12 +36,15 @@ TRAVERSALS = [
     "a%00b",
 ]
 
+#: The roles of the messy table's columns, as they are guessed.
+ROLES = {"label": ["hired"], "sensitive": ["Sex"], "cluster": [], "drop": ["id"]}
+
 
 def test_a_messy_table_is_read_and_its_roles_are_guessed(server, project):
     state = server.client.get(f"{project}/state").json()
     assert state["name"] == "people.csv"
     assert state["table"]["columns"][1] == "Sex"
-    assert state["roles"] == {"label": ["hired"], "sensitive": ["Sex"], "cluster": [], "drop": ["id"]}
+    assert state["roles"] == ROLES
     found = state["found"]
     assert found["ready"]
     assert set(found["groups"]) == {"m", "w", SCRIPT}
@@ -275,10 +278,13 @@ def test_the_certificate_is_the_one_that_fit_gives_and_the_look_is_counted(
     assert ("--group-aware --split 0.6,0.4" in result["command"]) is (family == "aware")
     rows = client.get(f"{project}/files/encoded.csv").text.splitlines()
     assert len(rows) == (1485 if family == "aware" else 1501)  # of those without a group, nothing is known
+    assert rows[0].startswith('"cell","typical_income k€",')
+    assert rows[0].endswith(',"hired"')
     report = client.get(f"{project}/files/report.html")
     assert "sandbox" in report.headers["content-security-policy"]
     assert SCRIPT not in report.text
-    assert client.get(f"{project}/explain?number=issued&record=2").status_code == 200
+    assert client.post(f"{project}/roles", json={**ROLES, "sensitive": [f"note {SCRIPT}"]}).status_code == 200
+    assert client.get(f"{project}/explain?number=issued&record=2").status_code == 200  # by the roles that it has
 
 
 def test_another_look_has_to_be_confirmed_is_counted_and_is_worth_less(server, project):

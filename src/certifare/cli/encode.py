@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 
 FORMS = ("representatives", "cells", "onehot", "score")
-#: Before the name of a column that holds a cell's typical values, so that nobody takes them for the person's own. It is
-#: in the header, not in a second file: a header is never lost on the way.
-TYPICAL = "typical_"
 
 
 @with_options
@@ -143,7 +140,7 @@ def _encode(
     """Encode a table batch by batch; also give the share of it that was read."""
     import pyarrow as pa
 
-    from certifare.encoders.records import open_records
+    from certifare.encoders.records import open_records, typical_rows, with_typical
     from certifare.tables.files import kind_of, text_types
 
     batches = open_records(fitted, data, {**dict.fromkeys(kept), **(groups.types if groups else {})}, **reading)
@@ -156,12 +153,8 @@ def _encode(
         encoded = fitted.transform_from(first, table, None if groups is None else groups.read(table))
         first += len(table)
         if typical:
-            if rows is None:
-                rows = fitted.representatives_like(table)
-                rows = rows.rename_columns([f"{TYPICAL}{name}" for name in rows.column_names])
-            typical_values = rows.take(encoded.column("cell"))
-            names = [*encoded.column_names, *typical_values.column_names]
-            encoded = pa.table([*encoded.columns, *typical_values.columns], names=names)
+            rows = typical_rows(fitted, table) if rows is None else rows
+            encoded = with_typical(encoded, rows)
         yield _with_kept(encoded, table, kept, types, reading["missing"]), batches.position / (batches.size or 1)
 
 

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 #: Where a bundle keeps the fingerprint of the training records, next to the encoder's file.
 FINGERPRINT = Path("private", "fingerprint.npz")
 
+#: Before the name of a column that holds a cell's typical values, so that nobody takes them for the person's own. It is
+#: in the header, not in a second file: a header is never lost on the way.
+TYPICAL = "typical_"
+
 #: What a CSV file's text is read as, for the types of columns that encoders know.
 _TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "text": TEXT}
 
@@ -57,6 +61,18 @@ def load_fitted(path: str | os.PathLike[str]) -> RestrictedEncoder:
             )
         encoder.fingerprint_ = loaded
     return encoder
+
+
+def typical_rows(encoder: RestrictedEncoder, records: pa.Table) -> pa.Table:
+    """Return the typical values of each cell, of the types that the records have, in columns ``typical_…``."""
+    rows = encoder.representatives_like(records)
+    return rows.rename_columns([f"{TYPICAL}{name}" for name in rows.column_names])
+
+
+def with_typical(encoded: pa.Table, rows: pa.Table) -> pa.Table:
+    """Add the typical values of each record's cell, which is in the column ``cell``."""
+    values = rows.take(encoded.column("cell"))
+    return pa.table([*encoded.columns, *values.columns], names=[*encoded.column_names, *values.column_names])
 
 
 def read_records(

@@ -37,6 +37,7 @@ class Issued:
     target: float
     confidence: float
     signed: bool
+    roles: Mapping[str, Sequence[str]]
 
     def encoder(self) -> Any:
         """Read the encoder."""
@@ -44,17 +45,22 @@ class Issued:
 
         return load_encoder(self.folder / "encoder.json")
 
-    def encode(self, frame: pa.Table, roles: Mapping[str, Sequence[str]]) -> None:
-        """Write a whole table, encoded, with its labels; an encoder that reads the group leaves out who has none."""
+    def encode(self, frame: pa.Table) -> None:
+        """Write a whole table as ``certifare encode`` does, with its labels, and without records of an unknown group.
+
+        Only an encoder that reads the group leaves these out.
+        """
         from pyarrow import csv
 
-        encoder = self.encoder()
+        from certifare.encoders.records import typical_rows, with_typical
+
+        encoder = self.encoder().set_params(output="cells")
         if encoder.reads_groups:
-            known = np.logical_and.reduce([frame[name].is_valid().to_numpy() for name in roles["sensitive"]])
+            known = np.logical_and.reduce([frame[name].is_valid().to_numpy() for name in self.roles["sensitive"]])
             frame = frame.take(np.flatnonzero(known))
-        groups = take_groups(encoder, frame, roles["sensitive"])
-        encoded = encoder.transform_from(0, frame, *([] if groups is None else [groups]))
-        for name in roles["label"]:
+        encoded = encoder.transform_from(0, frame, take_groups(encoder, frame, self.roles["sensitive"]))
+        encoded = with_typical(encoded, typical_rows(encoder, frame))
+        for name in self.roles["label"]:
             encoded = encoded.append_column(f"{name}_kept" if name in encoded.column_names else name, frame[name])
         with atomic_file(self._beside("encoded.csv")) as path:
             csv.write_csv(encoded, path)

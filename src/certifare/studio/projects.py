@@ -162,7 +162,7 @@ class Project:
 
     def holds(self, path: Path) -> bool:
         """Return whether a file is the project's table."""
-        return self._kept["source"] == str(path)
+        return bool(self._kept["source"] == str(path))
 
     def _readiness(self) -> dict[str, Any]:
         """Return what ``certifare check`` finds, and the T* that calibrated cells can have."""
@@ -228,10 +228,15 @@ class Project:
         rows = split(table, PARTS)["select"]
         if not 1 <= record <= len(rows):
             raise ArgumentError(f"There is no record {record:,}: choose one from 1 to {len(rows):,}.")
-        encoder = self.last_issued().encoder() if number is None else self._tried(number)
+        roles = self._kept["roles"]
+        if number is None:
+            issued = self.last_issued()
+            encoder, roles = issued.encoder(), issued.roles
+        else:
+            encoder = self._tried(number)
         one = table.take(rows[record - 1 : record])
         whole = one.select(one.column_names)
-        groups = take_groups(encoder, whole, self._kept["roles"]["sensitive"])
+        groups = take_groups(encoder, whole, roles["sensitive"])
         given = {} if groups is None else {"sensitive_features": groups}
         explanation = encoder.explain(whole.select([column.name for column in encoder.columns_]), **given)
         values = {name: "" if v is None else str(v)[:80] for name, v in explanation.values.items()}
@@ -275,12 +280,18 @@ class Project:
             self._keep(again=error.left)
             raise ArgumentError(LOOKED_BEFORE if error.left else str(error)) from error
         command, folder = self._command(target, family, confidence), self.folder / f"issue-{number}"
-        result = {**describe_result(bundle), "command": command, "folder": folder.name, "signed": key is not None}
+        result = {
+            **describe_result(bundle),
+            "command": command,
+            "folder": folder.name,
+            "signed": key is not None,
+            "roles": self._kept["roles"],
+        }
         try:
             if bundle.certificate is not None:
                 self._progress("writing the report", 0, 1)
                 bundle.save(folder, key=key, dataset=self._kept["name"], command=command)
-                Issued(folder, target, confidence, key is not None).encode(self._frame(), self._kept["roles"])
+                Issued(folder, target, confidence, key is not None, self._kept["roles"]).encode(self._frame())
         except BaseException as error:
             result |= {"verdict": "NOT WRITTEN", "bound": None, "advice": [str(error)]}
             raise
@@ -292,8 +303,8 @@ class Project:
         """Return the last certificate that was issued."""
         for result in reversed(self._kept["issued"]):
             if result["bound"] is not None:
-                folder, confidence = self.folder / str(result["folder"]), float(result.get("confidence", CONFIDENCE))
-                return Issued(folder, float(result["target"]), confidence, bool(result["signed"]))
+                named = ("target", "confidence", "signed", "roles")
+                return Issued(self.folder / str(result["folder"]), *(result[name] for name in named))
         raise ArgumentError("No certificate has been issued in this project yet.")
 
     # -- work that takes long ---------------------------------------------------------------------------------
