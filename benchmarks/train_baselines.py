@@ -89,7 +89,7 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
             job = Job(data, splits, method, effort=effort, networks=tuple(NETWORKS)[:3] if first else ("mlp50",))
             job.trees = first
             if method == "identity":
-                job.networks += ("mlp50-raw",)
+                job.networks = ("mlp50", "mlp50-raw", "logistic", *(("mlp50-50",) if first else ()))
             if method in ("FairPath", "identity", FARE):
                 job.effort = 1.0  # nothing to scale
             if method in ("CVIB", "FCRL", "LAFTR", "sIPM-LFR"):
@@ -118,13 +118,14 @@ def prepare(names: list[str], out: Path) -> None:
     from certifare_research.experiments.arrays import load, prepared
 
     out.mkdir(parents=True, exist_ok=True)
-    for name in (f"{data}-{split}" for data, splits in map(_split, names) for split in splits):
-        data, split = name.rsplit("-", 1)
-        prepared(data, seed=int(split)).save(out / f"{name}.npz")
-        if data in as_published.SWEEPS:
+    parts = [(_split(name)[0], split, name.partition("=")[2]) for name in names for split in _split(name)[1]]
+    for data, split, methods in parts:
+        name = f"{data}-{split}"
+        prepared(data, seed=split).save(out / f"{name}.npz")
+        if data in as_published.SWEEPS and (not methods or FARE in methods.split(",")):
             for metric in ("demographic_parity", *(as_published.OTHER_METRICS if data == "health" else ())):
-                grown = list(as_published.growths(load(data), data, int(split), metric=metric))
-                save(out / _fare_file(data, int(split), metric), grown)
+                grown = list(as_published.growths(load(data), data, split, metric=metric))
+                save(out / _fare_file(data, split, metric), grown)
         print(f"{name}: {(out / f'{name}.npz').stat().st_size / 2**20:.1f} MiB")
 
 
@@ -261,7 +262,7 @@ def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
         left += [(trees, base, settings[i], z[i], arrays, results) for i in evenly(every, TREES)]
     for task, label in tasks.items():
         label = label.astype(np.int64)
-        for kind in job.networks if task == "y" else [n for n in job.networks if n in ("mlp50", "mlp50-raw")]:
+        for kind in job.networks if task == "y" else job.networks[: 2 if job.method == "identity" else 1]:
             predicted = predict_stacked(
                 known,
                 label[at],

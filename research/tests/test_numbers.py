@@ -144,7 +144,8 @@ def comparison(caption, head, row):
         top, at = (published.anchor(dataset, method, c) for c in ("max_acc", "unf_at_max_acc"))
         return [label, *stored(dataset, method), f"{quoted(top)} at {quoted(at)}"]
     method = re.sub(r" \(.*\)|, at its best length|, boosting as consumer", "", name)
-    classifier = "gbm" if "boosting" in label else "mlp50-raw" if "as they are" in label else "mlp50"
+    words_of = {"boosting": "gbm", "as they are": "mlp50-raw", "logistic": "logistic"}
+    classifier = next((kind for words, kind in words_of.items() if words in label), "mlp50")
     mine = where(rows, kind="identity" if name == "nothing hidden" else method, classifier=classifier)
     if not re.search("best length|shorter", name):
         mine = where(mine, effort=1.0)
@@ -212,6 +213,13 @@ def transfers(caption, head, row):
     paper = head.index("paper: FARE") if "paper: FARE" in head else len(head)
     for name in head[3:paper]:
         mine = where(own, kind=name)
+        if name == "its T*":
+            settings = [
+                max((r for r in of_split if r["distance"] <= level), key=lambda r: r["accuracy"], default=None)
+                for of_split in splits_of(where(own, kind=FARE))
+            ]
+            cells.append(over([r["bound"] for r in settings if r]))
+            continue
         if name.startswith("best of the methods"):
             found = {kind: best(where(own, kind=kind, level=""), level, "distance")
                      for kind in dict.fromkeys(r["kind"] for r in own)}  # fmt: skip
@@ -221,8 +229,10 @@ def transfers(caption, head, row):
             cells.append(over(delivered(mine, name, level)))
         else:
             cells += within(mine, [level], "distance" if head[1] == "distance" else "bound")
-    quoted = [None if v is None else v / 100 for v in transfer.PAPER[task][level][1:]]
-    return [*cells, *map(number, quoted if paper < len(head) else [])]
+    bound, fare, *others = transfer.PAPER[task][level]
+    percent = [None if v is None else v / 100 for v in (fare, *others)]
+    percent.insert(1, bound)
+    return [*cells, *map(number, percent if paper < len(head) else [])]
 
 
 def adult(caption, head, row):

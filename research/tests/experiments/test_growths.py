@@ -5,7 +5,7 @@ import pytest
 from certifare.encoders import FairTreeEncoder
 from certifare.frontier import Grid
 from certifare_research.datasets import Dataset
-from certifare_research.experiments.growths import best, choose, distinct, explore, front, independent_parts
+from certifare_research.experiments.growths import best, distinct, explore, front, independent_parts
 from certifare_research.experiments.shift import spoil
 
 
@@ -37,9 +37,7 @@ def parts(data):
 
 @pytest.fixture(scope="module")
 def points(data, parts):
-    return list(
-        explore(data, parts, Grid(kinds=["tree"], gammas=(0.0, 0.7), cells=(2, 4, 8), min_cell_sizes=(50,)), tasks=True)
-    )
+    return list(explore(data, parts, Grid(kinds=["tree"], gammas=(0.0, 0.7), cells=(2, 4, 8), min_cell_sizes=(50,))))
 
 
 def test_certification_keeps_one_record_per_cluster(data, parts):
@@ -58,11 +56,6 @@ def test_points_agree_with_an_encoder(data, parts, points):
     assert point.vote().accuracy == pytest.approx(np.mean(votes[cells] == test.y))
     rates = [votes[cells][test.s == g].mean() for g in (0, 1)]
     assert point.vote().distance() == pytest.approx(abs(rates[0] - rates[1]))
-    tasks = np.array([np.bincount(train.tasks["rich"][train_cells == i], minlength=2).argmax() for i in range(4)])
-    accuracy, outcome = point.task(0)
-    assert accuracy == pytest.approx(np.mean(tasks[cells] == test.tasks["rich"]))
-    rates = [tasks[cells][test.s == g].mean() for g in (0, 1)]
-    assert outcome.distance() == pytest.approx(abs(rates[0] - rates[1]))
 
 
 def test_adversary_is_at_least_as_unfair_on_training_records(points):
@@ -76,15 +69,6 @@ def test_certificates_of_larger_samples_are_tighter(points):
     point = points[-1]
     assert point.certificate(times=16).bound < point.certificate().bound
     assert point.certificate(method="lemmas").bound > point.certificate().bound
-
-
-def test_choice_meets_its_target(points):
-    choice = choose(points, 0.5)
-    assert choice is not None
-    assert choice.certificate.bound <= 0.5
-    assert choice.certificate.candidates == 1  # tested in a fixed order: each at full ε
-    assert choice.tried >= 1
-    assert choose(points, 1e-6) is None
 
 
 def test_best():
@@ -119,8 +103,3 @@ def test_encoders_that_do_not_feel_their_setting_are_there_once(data, parts):
     assert len(once) < len(points)
     figures = [(p.cells, p.vote("train").text(), p.adversary("train").text(), p.vote().text()) for p in points]
     assert {f for p, f in zip(points, figures, strict=True) if p in once} == set(figures)
-
-
-def test_another_merit_chooses_another_encoder(points):
-    most, fewest = (choose(points, 0.9, merit=lambda p, sign=sign: sign * p.cells) for sign in (1, -1))
-    assert most.point.cells > fewest.point.cells

@@ -37,7 +37,11 @@ def run(run: Run) -> Page:
         records=[
             *({"table": "frontier", **{k: v for k, v in r.items() if k != "outcome"}} for r in certified),
             *({"table": "size", **r} for r in sizes),
-            *({"table": "ablation", **r} for records in own.values() for r in records),
+            *(
+                {"table": "ablation", **{k: v for k, v in r.items() if k != "seconds"}}
+                for records in own.values()
+                for r in records
+            ),
         ],
         claims=claims(certified),
         chart=charts.fronts(course(certified, WAYS, LEVELS), "T*"),

@@ -7,6 +7,7 @@ trains, puts encoders in order, and certifies on different records. It is told t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from statistics import fmean
 from typing import Any
 
@@ -24,7 +25,7 @@ from certifare_research.datasets import Dataset
 from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import LEVELS, QUICK_GRID, Run, claim
-from certifare_research.experiments.growths import GROUP, LABEL, over
+from certifare_research.experiments.growths import over, table_of
 
 #: Name → options of the command.
 WAYS = {"calibrated cells": "--group-aware", "fit": "", "tree": "--kind tree"}
@@ -49,20 +50,12 @@ def delivered(run: Run, item: Sequence[Any]) -> list[dict[str, Any]]:
     records.
     """
     data, way, split, metric, retain, levels = (*item, 0.0, LEVELS)[:6] if len(item) == 4 else item
-    dataset = run.load(data)
-    seed = run.seed + split
-    held_out = dataset.parts(SHARES, seed)["test"]
-    test, rest = dataset.take(held_out), dataset.take(np.setdiff1d(np.arange(len(dataset)), held_out))
-    claim = Claim(metric=metric, population="clusters" if rest.clusters is None else "records")
-    options: dict[str, Any] = {"seed": seed, "retain": retain, "n_jobs": 1}
-    if not retain:
-        options["utility"] = "accuracy"
+    test, rest, encoders = searched(run, data, way, split, metric, retain, levels)
     found = []
-    search = _calibrated if way == "calibrated cells" else _tested
-    for level, encoder, bound in search(run, _table(rest), claim, way, options, levels):
-        cells, known = (_cells(encoder, part, way) for part in (test, rest))
+    for level, encoder, bound in encoders:
+        cells, known = (cells_of(encoder, part, way) for part in (test, rest))
         k = int(encoder.n_cells_)
-        shares = [np.bincount(cells[test.s == g], minlength=k) / (test.s == g).sum() for g in (0, 1)]
+        shares = [np.bincount(cells[test.s == g], minlength=k) / (test.s == g).sum() for g in np.unique(test.s)]
         votes = {"y": encoder.cell_scores()[0].argmax(axis=1)}
         for task, labels in rest.tasks.items():
             votes[task] = np.bincount(known * 2 + labels, minlength=2 * k).reshape(k, 2).argmax(axis=1)
@@ -83,10 +76,38 @@ def delivered(run: Run, item: Sequence[Any]) -> list[dict[str, Any]]:
                     "distance": outcome.distance(metric),
                     "counts": " ".join(map(str, outcome.counts.ravel())),
                     "outcome": outcome.text(metric),
-                    "any_classifier": float(np.abs(shares[0] - shares[1]).sum() / 2),
+                    "any_classifier": max(float(np.abs(a - b).sum()) / 2 for a, b in combinations(shares, 2)),
                 }
             )
     return found
+
+
+def searched(
+    run: Run,
+    data: str,
+    way: str,
+    split: int,
+    metric: str = METRIC,
+    retain: float = 0.0,
+    levels: Sequence[float] = LEVELS,
+) -> tuple[Dataset, Dataset, Iterator[tuple[float, Any, float]]]:
+    """Return test records, all others, and what a command makes of the others: level, encoder and T*."""
+    dataset = run.load(data)
+    seed = run.seed + split
+    held_out = dataset.parts(SHARES, seed)["test"]
+    test, rest = dataset.take(held_out), dataset.take(np.setdiff1d(np.arange(len(dataset)), held_out))
+    claim = Claim(metric=metric, population="clusters" if rest.clusters is None else "records")
+    options: dict[str, Any] = {"seed": seed, "retain": retain, "n_jobs": 1}
+    if not retain:
+        options["utility"] = "accuracy"
+    search = _calibrated if way == "calibrated cells" else _tested
+    return test, rest, search(run, table_of(rest, CLUSTER), claim, way, options, levels)
+
+
+def cells_of(encoder: Any, part: Dataset, way: str) -> NDArray[np.int64]:
+    """Return the cell of each record; calibrated cells read the group."""
+    groups = {"sensitive_features": pa.array(part.s)} if way == "calibrated cells" else {}
+    return np.asarray(encoder.apply(part.X, **groups), dtype=np.int64)
 
 
 def accuracies(found: Sequence[Mapping[str, Any]], way: str, level: float) -> list[float]:
@@ -122,19 +143,6 @@ def claims(found: Sequence[Mapping[str, Any]], metric: str = METRIC) -> list[dic
         )
         for r in found
     ]
-
-
-def _cells(encoder: Any, part: Dataset, way: str) -> NDArray[np.int64]:
-    groups = {"sensitive_features": pa.array(part.s)} if way == "calibrated cells" else {}
-    return np.asarray(encoder.apply(part.X, **groups), dtype=np.int64)
-
-
-def _table(dataset: Dataset) -> Table:
-    frame = dataset.X.append_column(LABEL, pa.array(dataset.y)).append_column(GROUP, pa.array(dataset.s))
-    if dataset.clusters is not None:
-        frame = frame.append_column(CLUSTER, pa.array(dataset.clusters))
-    cluster = None if dataset.clusters is None else CLUSTER
-    return Table.from_frame(frame, label=LABEL, sensitive=GROUP, cluster=cluster, categorical=dataset.categorical)
 
 
 def _tested(

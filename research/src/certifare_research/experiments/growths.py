@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, stdev
@@ -13,13 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.certificates import CellCounts, Certificate, Claim, certify_counts, one_per_cluster
+from certifare.certificates import CellCounts, Certificate, certify_counts, one_per_cluster
 from certifare.certificates.lemmas import lemmas_bound
 from certifare.frontier.fronts import pareto
-from certifare.frontier.ordering import chain
 from certifare.frontier.paths import Explorer, GrowthPath
 from certifare.frontier.settings import Grid, Setting
-from certifare.frontier.target import Outlook
 from certifare.tables.table import Table
 from certifare_research.datasets import Dataset
 from certifare_research.evaluation.outcomes import Outcome
@@ -29,14 +27,17 @@ LABEL, GROUP = "label", "group"
 EPSILON = 0.05
 
 
-def table_of(dataset: Dataset, rows: NDArray[np.int64] | None = None, tasks: bool = False) -> Table:
-    """Return a data set's records as a table with roles; with ``tasks`` its other labels as well."""
-    part = dataset if rows is None else dataset.take(rows)
-    frame = part.X
-    labels = {LABEL: part.y, **({f"task {n}": v for n, v in part.tasks.items()} if tasks else {})}
-    for name, values in {**labels, GROUP: part.s}.items():
+def table_of(dataset: Dataset, cluster: str | None = None) -> Table:
+    """Return a data set's records as a table with roles; the cluster of each under the name given, if it has one."""
+    columns = {LABEL: dataset.y, GROUP: dataset.s}
+    if dataset.clusters is None:
+        cluster = None
+    elif cluster is not None:
+        columns[cluster] = dataset.clusters
+    frame = dataset.X
+    for name, values in columns.items():
         frame = frame.append_column(name, pa.array(values))
-    return Table.from_frame(frame, label=list(labels), sensitive=GROUP, categorical=dataset.categorical)
+    return Table.from_frame(frame, label=LABEL, sensitive=GROUP, cluster=cluster, categorical=dataset.categorical)
 
 
 def independent_rows(dataset: Dataset, rows: NDArray[np.int64], seed: int = 0, part: str = "") -> NDArray[np.int64]:
@@ -76,11 +77,6 @@ class Point:
             **others,
         )
 
-    def outlook(self, metric: str = "demographic_parity") -> Outlook:
-        """Predict from training and select records; of certification records only the numbers are used."""
-        sizes = self._cell_counts("certify").merge_cells([0] * self.cells)
-        return Outlook.of(self._cell_counts("train"), self._cell_counts("select"), sizes, Claim(metric=metric))
-
     def _cell_counts(self, part: str, times: int = 1) -> CellCounts:
         table = self.counts(part) * times
         return CellCounts(table, range(table.shape[1]), range(table.shape[2]))
@@ -98,16 +94,6 @@ class Point:
             key=lambda pair: float(np.abs(shares[:, pair[0]] - shares[:, pair[1]]).sum()),
         )
         return _outcome(self.counts(part), (shares[:, second] > shares[:, first]).astype(np.int64))
-
-    def task(self, index: int, part: str = "test") -> tuple[float, Outcome]:
-        """Accuracy of the majority vote for another label (:func:`explore` with ``tasks``), and its predictions.
-
-        That label was not counted by group: the outcome knows predictions alone.
-        """
-        votes = self.path.at("again", self.cells).labels[1 + index].argmax(1)
-        labels = self.path.at(part, self.cells).labels[1 + index]
-        accuracy = float(labels[np.arange(len(votes)), votes].sum() / labels.sum())
-        return accuracy, Outcome(_outcome(self.counts(part), votes).counts.sum(1, keepdims=True))
 
     def record(self, metric: str = "demographic_parity", by: str = "train") -> dict[str, Any]:
         """Figures of the encoder: accuracy and distances on the test records, T* on the certification records."""
@@ -144,7 +130,6 @@ def explore(
     parts: Mapping[str, NDArray[np.int64]],
     grid: Grid,
     *,
-    tasks: bool = False,
     seed: int = 0,
     **common: Any,
 ) -> Iterator[Point]:
@@ -156,15 +141,11 @@ def explore(
     parts : mapping of name to rows
         ``train``, ``certify`` and ``test``, and what else is to be counted.
     grid : Grid
-    tasks : bool
-        Count the data set's other labels as well; they play no part in the growth.
     common
         Parameters of all encoders, such as ``metric`` and ``retain``.
     """
-    others = {name: table_of(dataset, rows, tasks) for name, rows in parts.items() if name != "train"}
-    if tasks:
-        others["again"] = table_of(dataset, parts["train"], tasks)
-    explorer = Explorer(table_of(dataset, parts["train"]), others, grid, {"random_state": seed, **common})
+    tables = {name: table_of(dataset.take(rows)) for name, rows in parts.items()}
+    explorer = Explorer(tables.pop("train"), tables, grid, {"random_state": seed, **common})
     for setting in explorer.settings:
         path = explorer.walk(setting)
         for cells in path.starts:
@@ -197,43 +178,6 @@ def independent_parts(dataset: Dataset, shares: Mapping[str, float], seed: int =
     for name in {"select", "certify"} & parts.keys():
         parts[name] = independent_rows(dataset, parts[name], seed, name)
     return parts
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """An encoder chosen for a target before any certification or test record was looked at, and its certificate."""
-
-    point: Point
-    certificate: Certificate
-    tried: int
-
-
-def choose(
-    points: Sequence[Point],
-    target: float,
-    metric: str = "demographic_parity",
-    merit: Callable[[Point], float] | None = None,
-) -> Choice | None:
-    """Order on training and select records, then test in that order, each at full ε, as ``certifare fit`` does.
-
-    None where the first test fails. The merit of an encoder is its accuracy on training and select records, unless
-    ``merit`` says otherwise.
-    """
-    outlooks = [p.outlook(metric) for p in points]
-    order = chain([o.predict(EPSILON).bound for o in outlooks], [(merit or _merit)(p) for p in points])
-    passed = None
-    for tried, number in enumerate(order, 1):
-        if (certificate := points[number].certificate(metric)).bound > target:
-            break
-        passed = Choice(points[number], certificate, tried)
-    return passed
-
-
-def _merit(point: Point) -> float:
-    """Accuracy on select records, and on training records as if there were an eighth of them."""
-    select, train = point.vote("select"), point.vote("train")
-    n_select, n_train = select.counts.sum(), train.counts.sum() / 8
-    return float((n_select * select.accuracy + n_train * train.accuracy) / (n_select + n_train))
 
 
 def best(records: Iterable[Mapping[str, Any]], limit: float, by: str = "bound") -> Mapping[str, Any] | None:
