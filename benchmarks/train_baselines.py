@@ -256,7 +256,7 @@ def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
             for i in (every if job.data == "ca" and first and full else many)
         ]
         left += [(attack, "boosting", base, settings[i], z[i], arrays, results) for i in many if first]
-    if args.boosted and (job.data == "ca" or job.method == "identity"):
+    if args.boosted:
         left += [(boosted, base, settings[i], z[i], arrays, results) for i in every]
     if job.trees and args.trees and job.method not in ("FairPath", "LAFTR") and base["effort"] != 0.3:
         left += [(trees, base, settings[i], z[i], arrays, results) for i in evenly(every, TREES)]

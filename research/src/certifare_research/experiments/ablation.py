@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.experiments import charts
 from certifare_research.experiments.framework import Block, Page, Run
 from certifare_research.experiments.growths import Point, claims_of, explore, independent_parts
@@ -153,8 +154,11 @@ def _spread(records: Sequence[Mapping[str, Any]]) -> str:
         for seed in dict.fromkeys(r["seed"] for r in records)
     }
     words = ", ".join(f"{n} (seed {seed})" for seed, n in above.items())
+    groups = Outcome.parse(records[0]["outcomes"]["adversary"]).counts.sum((1, 2))
+    deviation = math.sqrt(sum(0.25 / n for n in groups))
     return (
         f"Encoders of which a measured distance (majority vote or adversary) is above T*: {words}, of "
-        f"{len(records) // len(above)} each. A distance measured on 5,083 records has a standard deviation of about "
-        ".014, and the encoders of a split share its test records; see the [audit](audit.md)."
+        f"{len(records) // len(above)} each. A distance measured on {groups.sum():,} records has a standard deviation "
+        f"of about {f'{deviation:.3f}'.removeprefix('0')}, and the encoders of a split share its test records; see the "
+        "[audit](audit.md)."
     )
