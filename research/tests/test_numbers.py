@@ -6,6 +6,7 @@ its label. A digit that is changed by one makes a test fail. Sentences that comp
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
@@ -1029,6 +1030,85 @@ SENTENCES = {
         "CVIB's and FCRL's most accurate settings lose three points from 10 % of the epochs to all of them",
     ),
 }
+
+
+def span(numbers):
+    return f"{min(numbers)} to {max(numbers)}"
+
+
+def tried(*groups):
+    """Settings of each method, and splits, of some rows."""
+    counts = [len({r["setting"] for r in rows}) for rows in groups if rows]
+    (splits,) = {len(splits_of(rows)) for rows in groups if rows}
+    return counts, splits
+
+
+def trees(name, **wanted):
+    """How many growths there are, each with up to how many numbers of cells, and splits."""
+    rows = [r for r in where(rows_of(name), **wanted) if r["kind"] == "tree"]
+    one = ("gamma", "min_cell_size", "split", "data", "place", "missing", "how", "share")
+    most = max(Counter(tuple(r.get(column) for column in one) for r in rows).values())
+    growths = len({r["gamma"] for r in rows})
+    return f"{growths} growths, each with up to {most} numbers of cells", f"; {len(splits_of(rows))}"
+
+
+def of_methods(data, classifier="mlp50", methods=METHODS):
+    return [measured(data, classifier)[kind] for kind in methods]
+
+
+def sides():
+    """What the overview says of how many settings and splits the two sides of a sentence had."""
+    counts, splits = tried(*[rows for data in TITLES for rows in of_methods(data, methods=(FARE, *METHODS))])
+    yield fit_is_ahead_of_every_measured_method, f"{span(counts)}, every length; {splits}"
+    fare, splits = tried(*(measured(data)[FARE] for data in TITLES))
+    yield fare_is_behind, f"{', '.join(map(str, fare))}; {splits}"
+    yield fare_is_behind, f"{tried(measured('ca')['LAFTR'])[0][0]} and 1; 5"
+    counts, splits = tried(measured("us")[FARE])
+    yield fare_is_the_best_measured_on_all_states, f"{counts[0]}; {splits}"
+    counts, splits = tried(*of_methods("us"))
+    yield fare_is_the_best_measured_on_all_states, f"{span(counts)}; {splits}"
+    yield boosting_gains_little, f"{span(tried(*of_methods('ca', methods=METHODS[1:]))[0])}; splits on which"
+    transferred = {kind: where(rows_of("transfer"), kind=kind) for kind in (FARE, *METHODS[1:5])}
+    own = splits_of(transferred.pop(FARE))
+    (fare,), splits = {len({r["setting"] for r in of_split}) for of_split in own}, len(own)
+    others = {kind: tried(rows) for kind, rows in transferred.items() if rows}
+    voted = splits_of(where(rows_of("transfer"), kind="FARE's trees, majority vote"))
+    yield (
+        calibrated_cells_are_ahead_on_four_tasks,
+        f"FARE {fare} (votes: {span([len({r['setting'] for r in own}) for own in voted])}); {splits}; "
+        f"{', '.join(f'{kind} {counts[0]}' for kind, (counts, _) in others.items())}; "
+        f"{max(splits for _, splits in others.values())}",
+    )
+    growths, splits = trees("kmeans")
+    yield (
+        k_means_is_worse,
+        f"{growths} and {len({r['min_cell_size'] for r in rows_of('kmeans')} - {''})} smallest cells{splits}",
+    )
+    yield k_means_is_worse, f"the same; {len({r['cells'] for r in where(rows_of('kmeans'), kind='kmeans')})}{splits}"
+    for check, name, wanted in (
+        (imputed_values_cost_little, "imputation", {}),
+        (the_gap_does_not_grow, "years", {}),
+        (states_are_another_population, "shift", {"by": "states"}),
+        (imbalance_hardly_matters, "imbalance", {}),
+    ):
+        yield check, "".join(trees(name, **wanted))
+    rows = rows_of("ablation")
+    yield (
+        more_cells_higher_bound,
+        f"{len({(r['kind'], r['setting']) for r in rows})} growths; {len({r['seed'] for r in rows})}",
+    )
+    adult = [len(where(rows_of("learning"), data="adult", method=f"{kind} steady")) for kind in ("LAFTR", "sIPM-LFR")]
+    yield steady_opponents_hide_more, f"{adult[0]} and {adult[1]}; 1"
+    moved = [of_split(measured("us")[kind], 0.0) for kind in ("CVIB", "FCRL", "sIPM-LFR", "LAFTR")]
+    yield epochs_change_little_on_us, f"{span(tried(*moved)[0])}; {tried(*moved)[1]}"
+    lost, splits = tried(*(measured("ca")[kind] for kind in ("CVIB", "FCRL")))
+    yield epochs_overfit_on_ca, f"{lost[0]} and {lost[1]}; {splits}"
+
+
+def test_the_overview_says_how_many_settings_and_splits_each_side_had():
+    rows = dict(re.findall(r"^\| “(.*?)” (\|.*)$", (RESULTS / "index.md").read_text(), re.M))
+    for check, words in sides():
+        assert words in rows[SENTENCES[check][1]], (check.__name__, words)
 
 
 @pytest.mark.parametrize("check", SENTENCES, ids=lambda check: check.__name__)

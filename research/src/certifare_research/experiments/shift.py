@@ -162,9 +162,9 @@ def shift(run: Run) -> Page:
         chart=charts.fronts(points, "T* (solid) or measured distance (dashed)", facet="panel"),
         notes=(
             "What is different: of ACSIncome there is one year here, so states stand for years; employment in "
-            "Massachusetts has four, with groups by race (between the sexes it has a distance of .001 to .005, at "
-            "which no certificate can fail). The codes of categories are the same everywhere; in the authors' code "
-            "each year has its own, so that their shift is in part one of codes.",
+            "Massachusetts has four, with groups by race (the sexes hardly differ in it, so that no certificate could "
+            "fail). The codes of categories are the same everywhere; in the authors' code each year has its own, so "
+            "that their shift is in part one of codes.",
         ),
     )
 

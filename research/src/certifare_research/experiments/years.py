@@ -78,8 +78,7 @@ def run(run: Run) -> Page:
         chart=charts.fronts(points, "T* (solid) or measured distance (dashed)", facet="panel"),
         notes=(
             "What is different: the paper adds a year. Of ACSIncome there is one year here, so a random half is left "
-            "out: nothing but the number of records changes. Employment in Massachusetts has several years, but a "
-            "distance between the sexes of .001 to .005 alone; the groups are white and other races, which unfair "
-            "gradient boosting keeps some hundredths apart.",
+            "out: nothing but the number of records changes. Employment in Massachusetts has several years, but the "
+            "sexes hardly differ in it; the groups are white and other races.",
         ),
     )
