@@ -145,39 +145,32 @@ def _show(frontier: Frontier, knee: Point, best: Point | None, written: Sequence
 
 
 def _front(frontier: Frontier, knee: Point, best: Point | None) -> RichTable:
-    """Lay out the encoders on the frontier, one in a row."""
-    from certifare.certificates.rounding import round_down, round_up
+    """Lay out the encoders on the frontier, one in a row; files have all their figures."""
+    from certifare.certificates.rounding import round_up
 
     certified = any(point.certified for point in frontier.points)
     table = RichTable(
         "point",
         "T*" if certified else "predicted T*",
-        "interval",
         "utility",
         "accuracy",
         "AUC",
-        "explained",
         "cells",
-        "retained",
         "encoder",
         "",
         box=None,
         pad_edge=False,
     )
     for point in frontier.pareto():
-        gamma = "" if point.gamma is None else f", γ = {point.gamma:g}, cells ≥ {point.min_cell_size}"
+        gamma = "" if point.gamma is None else f", γ = {point.gamma:g}"
         marks = [name for name, marked in (("knee", knee), ("best", best)) if marked == point]
-        lower = "" if point.lower is None else f"[{round_down(point.lower, 3)}, {round_up(point.bound, 3)}]"
         table.add_row(
             str(point.number),
             round_up(point.bound),
-            lower,
             f"{point.utility:.2%}",
             f"{point.accuracy:.2%}",
             "" if point.auc is None else f"{point.auc:.3f}",
-            f"{point.explained:.1%}",
             str(point.cells),
-            f"{point.retained:.1%}",
             f"{point.kind}{gamma}",
             ", ".join(marks),
         )
