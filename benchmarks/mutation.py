@@ -66,7 +66,7 @@ TESTS = {
         "test_classifier.py", "test_certificate.py", "test_tail.py", "test_calibrated_certificate.py",
     ],
     "certificates/claims.py": [
-        "test_claims.py", "test_certificate.py", "test_bounding.py", "test_consequences.py", "test_tail.py",
+        "test_claims.py", "test_claims_scope.py", "test_certificate.py", "test_bounding.py", "test_consequences.py",
     ],
     "certificates/sequence.py": ["test_sequence.py", "test_tail.py", "test_bounding.py"],
     "certificates/tail.py": ["test_tail.py", "test_bounding.py", "test_certificate.py"],

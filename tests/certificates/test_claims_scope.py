@@ -136,6 +136,22 @@ def test_a_file_with_a_scope_cannot_pretend_to_be_an_older_one():
     assert verify_document(sign(older, None).to_bytes()).outcome == "FAIL"
 
 
+def test_counts_of_one_attribute_have_all_cells_and_add_up_its_groups():
+    assert EACH.counts_of(COUNTS, "sex") == CellCounts([[440, 490], [335, 240]], ["f", "m"])
+    assert EACH.counts_of(COUNTS, "race") == CellCounts([[830, 100], [510, 65]], ["a", "b"])
+    assert EACH.counts_of(COUNTS, None) is COUNTS
+
+
+def test_a_value_is_left_out_if_a_group_has_fewer_records_than_asked_for():
+    """Of 30 there are enough and of 29 there are not; a value of nobody is left out however few are enough."""
+    table = np.zeros((2, 2, 4), dtype=int)
+    table[0] = [[40, 40, 40, 0], [30, 29, 40, 0]]
+    counts = CellCounts(table, ["f", "m"], ["car", "home", "boat", "bike"])
+    assert GIVEN.fitted(counts).left_out == ("home", "bike")
+    assert Claim(given="product", min_group_size=0).fitted(counts).left_out == ("bike",)
+    assert Claim(given="product", left_out=("boat",)).fitted(counts).left_out == ("boat", "home", "bike")
+
+
 def test_a_large_value_cannot_be_left_out():
     honest = issue(Evidence(BY_PRODUCT), GIVEN)
     hidden = issue(Evidence(BY_PRODUCT), Claim(given="product", left_out=("home",)))

@@ -4,6 +4,7 @@ A certificate whose bound *is* the distance of the population takes chance out o
 low is then contradicted by some classifier, and one that is refused is shown to fail.
 """
 
+from fractions import Fraction
 from itertools import combinations, product
 
 import msgspec
@@ -14,7 +15,7 @@ from certifare import CellCounts, certify_counts
 from certifare.certificates import METRICS, Claim, Part
 from certifare.certificates.assumptions import READS_GROUP
 from certifare.certificates.claims import combine, metric_of
-from certifare.certificates.consequences import CONSEQUENCES, Basis
+from certifare.certificates.consequences import CONSEQUENCES, Basis, target_for_ratio
 from certifare.errors import ArgumentError, UnprovedClaimError
 
 LABELLED = ["equal_opportunity", "equalized_odds", "equalized_odds_max"]
@@ -280,3 +281,20 @@ def test_what_follows_is_allowed_or_refused(metric, consequence):
     if declared.two_groups:
         with pytest.raises(UnprovedClaimError, match="two groups"):
             declared.basis(Claim(metric=metric), ["f", "m", "x"])
+
+
+@pytest.mark.parametrize(("ratio", "rate"), [("0.8", "0.3"), ("0.5", "1"), ("0.9", "0.07"), ("0.99", "0.001")])
+def test_a_target_for_a_ratio_is_never_above_what_guarantees_it(ratio, rate):
+    target = target_for_ratio(float(ratio), float(rate))
+    wanted = Fraction(rate) * (1 - Fraction(ratio))
+    assert Fraction(repr(target)) <= wanted
+    assert target == pytest.approx(float(wanted), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "rate", "words"),
+    [(0.0, 0.3, "min-ratio"), (1.0, 0.3, "min-ratio"), (0.8, 0.0, "min-rate"), (0.8, 1.01, "min-rate")],
+)
+def test_a_ratio_that_nothing_guarantees_is_refused(ratio, rate, words):
+    with pytest.raises(ArgumentError, match=words):
+        target_for_ratio(ratio, rate)
