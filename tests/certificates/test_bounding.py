@@ -245,7 +245,7 @@ def test_groups_of_thirty_records_are_certified_and_smaller_ones_are_not_unless_
     assert certify_counts(counts).counts == counts
     assert Claim().check(counts) == (None,)
     fewer = CellCounts([[29, 200], [0, 300]], groups="fm")
-    with pytest.raises(GroupError, match="29 records"):
+    with pytest.raises(GroupError, match="29 certification records"):
         certify_counts(fewer)
     with pytest.raises(GroupError):
         Claim().check(fewer)

@@ -298,3 +298,18 @@ def test_a_target_for_a_ratio_is_never_above_what_guarantees_it(ratio, rate):
 def test_a_ratio_that_nothing_guarantees_is_refused(ratio, rate, words):
     with pytest.raises(ArgumentError, match=words):
         target_for_ratio(ratio, rate)
+
+
+@pytest.mark.parametrize(
+    ("metric", "cases"),
+    [
+        ("demographic_parity", ((None, ""),)),
+        ("equal_opportunity", (("yes", "among the records with label 'yes'"),)),
+        ("equalized_odds", tuple((y, f"among the records with label {y!r}") for y in ("no", "yes"))),
+        ("equalized_odds_max", (("no", "among the records of any one label"),)),
+    ],
+)
+def test_records_for_which_something_follows_are_named(metric, cases):
+    labels = None if metric == "demographic_parity" else ["no", "yes"]
+    table = np.full((2, 2) if labels is None else (2, 2, 2), 100)
+    assert certify_counts(CellCounts(table, "fm", labels), metric).cases("impact_ratio") == cases
