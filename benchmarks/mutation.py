@@ -64,6 +64,7 @@ TESTS = {
     "certificates/consequences.py": ["test_consequences.py", "test_certificate.py"],
     "certificates/classifier.py": [
         "test_classifier.py", "test_certificate.py", "test_tail.py", "test_calibrated_certificate.py",
+        "../document/test_suppression.py",
     ],
     "certificates/claims.py": [
         "test_claims.py", "test_claims_scope.py", "test_certificate.py", "test_bounding.py", "test_consequences.py",

@@ -64,7 +64,7 @@ def lemmas_bound(
     n = int(weights.sum())
     mean = float(weights @ t) / n
     s = mean + float(t.max() - t.min()) * math.sqrt(-math.log(epsilon_sum) / (2.0 * n))
-    return min(1.0, max(0.0, 2.0 * s - 1.0) + 1e-12)
+    return min(1.0, 2.0 * s - 1.0 + 1e-12)  # S is at least one half
 
 
 def one_population(counts: CellCounts, other: CellCounts, name: str, *, cells: bool) -> None:
