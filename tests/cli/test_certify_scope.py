@@ -142,6 +142,7 @@ def test_a_table_beyond_memory_is_searched_for_the_claim(cli, place, monkeypatch
         (("--sensitive", "sex", "--sensitive", "sex", "--each"), "named twice"),
         (("--sensitive", "sex", "--each"), "several sensitive columns"),
         (("--sensitive", "sex", "--given", "approved"), "both label and given"),
+        ((*GIVEN, "--given", "lone"), "--given is given twice, and takes one value"),
         (("--sensitive", "sex", "--given", "sex"), "both sensitive and given"),
         (("--sensitive", "sex", "--given", "x"), "values; at most 50"),
         ((*EACH, "--pool-groups", 50), "--pool-groups pools intersections"),

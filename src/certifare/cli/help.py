@@ -6,6 +6,8 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from certifare.errors import ArgumentError
+
 
 class Command(TyperCommand):
     """A command that hides its rarer options from ``--help``; ``--help-all`` shows them in their panels."""
@@ -26,8 +28,13 @@ class Command(TyperCommand):
                 parameter.metavar = parameter.metavar or "VALUE"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Remember which help was asked for, and parse."""
+        """Remember which help was asked for, and parse; refuse an option that takes one value and is given several."""
         self._shows_all = "--help-all" in args
+        *_, order = self.make_parser(ctx).parse_args(list(args))
+        for parameter in order:
+            single = not (getattr(parameter, "multiple", True) or getattr(parameter, "is_flag", False))
+            if single and order.count(parameter) > 1:
+                raise ArgumentError(f"{parameter.opts[0]} is given twice, and takes one value.")
         return super().parse_args(ctx, args)
 
     def get_help_option_names(self, ctx: Any) -> list[str]:
