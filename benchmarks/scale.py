@@ -307,33 +307,18 @@ def run_job(path: Path, engine: str = "parquet", group_aware: bool = False) -> d
 
 @contextlib.contextmanager
 def opened(engine: str, path: Path) -> Iterator[Any]:
-    """Open a file as a stream, or on a cluster of two workers of one thread each."""
+    """Open a file as a stream, or on a cluster of two workers of one thread each, as ``certifare fit --engine`` does."""
+    from certifare.engines.clusters import open_on
+
     if engine == "parquet":
         yield path
-    elif engine == "dask":
-        import dask.dataframe as dd
-        from distributed import Client, LocalCluster
-
-        with (
-            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
-            Client(cluster),
-        ):
-            yield dd.read_parquet(path, split_row_groups=True)
-    else:
-        from pyspark.sql import SparkSession
-
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-        session = (
-            builder.config("spark.driver.memory", "4g").config("spark.ui.showConsoleProgress", "false").getOrCreate()
-        )
-        session.sparkContext.setLogLevel("OFF")
-        try:
-            # Sixteen megabytes of such a file are several million rows: smaller partitions.
-            session.conf.set("spark.sql.files.maxPartitionBytes", "4m")
-            yield session.read.parquet(str(path))
-        finally:
-            session.stop()
+        return
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_SUBMIT_ARGS"] = (
+        "--master local[2] --driver-memory 4g --conf spark.ui.enabled=false pyspark-shell"
+    )
+    with open_on(f"{engine}:", path) as worker:
+        yield worker
 
 
 RUNS = {

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from glob import glob
 from pathlib import Path
 from typing import NamedTuple
@@ -581,10 +582,13 @@ def test_the_quickstart_runs_as_printed(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
 def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch, capsys, request):
-    """In memory, from files, from an S3 server, on Dask, on Spark if Java is there; the folders that these write."""
-    pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
+    """In memory, from files, from an S3 server, on Dask, in DuckDB, on Spark if Java is there; what these write."""
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
+    pytest.importorskip("duckdb", reason="DuckDB (the extra 'duckdb') is not installed")
     spark = shutil.which("java") is not None and importlib.util.find_spec("pyspark") is not None
     monkeypatch.chdir(tmp_path)
+    # The port of a cluster's page about itself may be in use.
+    monkeypatch.setattr(distributed, "LocalCluster", partial(distributed.LocalCluster, dashboard_address=":0"))
     for name, value in {**request.getfixturevalue("s3_server"), "PYSPARK_PYTHON": sys.executable}.items():
         monkeypatch.setenv(name, value)
     for folder, rows in (("people", range(6000)), ("fresh", range(6000, 12_000))):
@@ -594,7 +598,8 @@ def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch, capsys,
         local.write_bytes(Path("people/part.parquet").read_bytes())
     names = execute("docs/scale.md", without=None if spark else "SparkSession")
     assert names["certificate"].bound < 1.0
-    assert run_all("docs/scale.md", monkeypatch, capsys) == ["fit", "encode", "fit", "encode", "fit"]
+    done = run_all("docs/scale.md", monkeypatch, capsys)
+    assert done == ["fit", "encode", "fit", "encode", "fit", "fit", "certify", "sql"]
     written = ["encoded-by-dask", *(["encoded-by-spark"] if spark else [])]
     for encoded in [*map(pq.read_table, written), pq.read_table("encoded.parquet")]:
         assert encoded.num_rows == 6000

@@ -33,8 +33,8 @@ def client() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    """A Spark session with two executors, processes of their own."""
+def spark(s3_server: dict[str, str]) -> Iterator[Any]:
+    """A Spark session with two executors, processes of their own, which can reach the S3 server."""
     if shutil.which("java") is None:
         pytest.skip("Java is not installed, which Spark needs")
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
@@ -46,6 +46,7 @@ def spark() -> Iterator[Any]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
         "spark.pyspark.python": sys.executable,
+        **{f"spark.executorEnv.{name}": value for name, value in s3_server.items()},
     }
     builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]").appName("certifare tests")
     for name, value in settings.items():

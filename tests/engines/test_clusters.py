@@ -4,15 +4,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from tests.cli.conftest import cli  # noqa: F401  (a fixture)
 from tests.engines.conftest import make_people
 
+from certifare.bundle import produce
 from certifare.engines.clusters import open_on
 from certifare.errors import ArgumentError, FileError, TableError
 from certifare.frontier import large
-from certifare.tables.parquet import ParquetFiles
+from certifare.frontier.settings import Grid
 from certifare.tables.stores import store_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
@@ -53,35 +53,48 @@ def test_fit_on_a_cluster(
     assert "Fit on a sample of the records" in refused.stderr
 
 
-def test_dask_reads_partitioned_files_in_an_object_store(bucket: str, s3_server: dict[str, str], client: Any) -> None:
-    """Workers take keys from their own environment. Folders' names are columns of the types that a stream has."""
-    client.run(os.environ.update, s3_server)
-    people = make_people(300, seed=1).astype({"town": "str"})
-    for year, rows in ((2023, slice(0, 100)), (2024, slice(100, 300))):
-        with store_file(f"{bucket}/year={year}/people.parquet") as local:
-            people[rows].to_parquet(local, row_group_size=50)
-    address = client.scheduler.address.replace("tcp:", "dask:")
-    with open_on(address, bucket) as frame:
-        found, streamed = frame.compute(), ParquetFiles.find(bucket).read().to_pandas()
-        assert frame.npartitions == 6
-    pd.testing.assert_frame_equal(found.reset_index(drop=True), streamed, check_dtype=False)
-    assert found["year"].dtype == "int64"
-
-
+@pytest.mark.parametrize("cells", ["compared", "calibrated"])
 @pytest.mark.parametrize("engine", ["dask", "spark"])
-def test_files_that_a_cluster_cannot_read_are_named(
-    engine: str, tmp_path: Path, request: pytest.FixtureRequest
+def test_partitioned_files_in_an_object_store_give_the_bundle_of_a_stream(
+    engine: str,
+    cells: str,
+    bucket: str,
+    s3_server: dict[str, str],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Workers read the same row groups, with keys from their own environment; names of folders are columns."""
+    monkeypatch.setattr(large, "LARGE", 0)
+    monkeypatch.setattr(large, "SAMPLE_RECORDS", 2000)
+    people = make_people(3000, seed=1)
+    for year, rows in ((2023, slice(0, 1000)), (2024, slice(1000, 3000))):
+        with store_file(f"{bucket}/year={year}/people.parquet") as local:
+            people[rows].to_parquet(local, row_group_size=500)
+    address = "spark:"
     if engine == "dask":
-        address = request.getfixturevalue("client").scheduler.address.replace("tcp:", "dask:")
+        client = request.getfixturevalue("client")
+        client.run(os.environ.update, s3_server)
+        address = client.scheduler.address.replace("tcp:", "dask:")
     else:
         request.getfixturevalue("spark")
-        address = "spark:"
+    job = {"label": "paid", "sensitive": "sex", "target": 0.4, "ledger": False}
+    job |= {"grid": Grid(cells=[2, 4]), "group_aware": True} if cells == "calibrated" else {"grid": Grid(cells=[2, 4])}
+    streamed = produce(bucket, **job)
+    with open_on(address, bucket) as table:
+        found = produce(table, **job)
+    assert "year" in [column.name for column in found.encoder.columns_]
+    assert found.verdict == "PASS"
+    assert found.encoder.to_document() == streamed.encoder.to_document()
+    assert found.certificate == streamed.certificate
+
+
+@pytest.mark.parametrize("engine", ["dask:", "spark:"])
+def test_files_that_a_cluster_cannot_read_are_named_before_it_starts(engine: str, tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("age,sex\n30,f\n")
     (tmp_path / "empty").mkdir()
     for name in ("missing.parquet", "people.csv", "empty"):
-        with pytest.raises((FileError, TableError), match=name), open_on(address, tmp_path / name):
-            pass
+        with pytest.raises((FileError, TableError), match=name):
+            open_on(engine, tmp_path / name).__enter__()
 
 
 @pytest.mark.parametrize("engine", ["dask", "flink://host", "spark://", "10.0.0.1:8786"])
@@ -94,6 +107,13 @@ def test_an_address_of_no_cluster_is_refused(engine: str, path: Path) -> None:
 def test_credentials_in_the_address_of_a_cluster_are_refused_and_not_repeated(engine: str, path: Path) -> None:
     with pytest.raises(ArgumentError, match="without user, password") as refused, open_on(engine, path):
         pass
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("engine", ["dask:", "spark:"])
+def test_credentials_in_the_address_of_files_are_refused_and_not_repeated(engine: str) -> None:
+    with pytest.raises(ArgumentError, match="belong into the environment") as refused:
+        open_on(engine, "s3://key:secret@bucket/people").__enter__()
     assert "secret" not in str(refused.value)
 
 

@@ -20,8 +20,9 @@ from certifare.certification.certifying import TableSource, count_records
 from certifare.document import verify_document
 from certifare.encoders.records import table_of_records
 from certifare.engines import thresholds
+from certifare.engines.blocks import FramePiece
 from certifare.engines.counting import CountRequest, PieceRecords
-from certifare.errors import ArgumentError, MissingColumnError, RepeatedRecordsError, TrainingOverlapError
+from certifare.errors import ArgumentError, MissingColumnError, RepeatedRecordsError, TableError, TrainingOverlapError
 from certifare.frontier import large
 from certifare.frontier.settings import Grid
 from certifare.tables.reading import Reading
@@ -245,6 +246,22 @@ def test_a_worker_that_is_killed_while_it_counts_changes_nothing(
     expected = count_records(encoder, TableSource(table), reading, request_)
     assert marker.exists()
     assert (found.counts, found.checksum) == (expected.counts, expected.checksum)
+
+
+def test_a_task_that_kills_its_workers_is_a_clear_error(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    dd = pytest.importorskip("dask.dataframe")
+    monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
+    people = make_people(400, seed=1)
+    X = people.drop(columns=["paid", "sex"])
+    encoder = FairTreeEncoder(max_cells=3).fit(X, people["paid"], sensitive_features=people["sex"])
+    frame = dd.from_pandas(people, npartitions=2).map_partitions(lambda _: os._exit(1), meta=people.head(0))
+    with pytest.raises(TableError, match=r"workers of the Dask cluster died.*df.repartition"):
+        certify(encoder, frame, sensitive_features="sex")
+
+
+def test_a_partition_that_lacks_a_column_is_named() -> None:
+    with pytest.raises(MissingColumnError, match="Partition 3 has no column 'wage'"):
+        list(FramePiece(pd.DataFrame({"age": [1]}), 3).tables(["age", "wage"]))
 
 
 def made_up(rng: np.random.Generator, n: int) -> pd.DataFrame:

@@ -312,7 +312,8 @@ def _count_elsewhere(
         groups = roles_of(encoder.sensitive if sensitive_features is None else sensitive_features, names, "sensitive")
         labels = () if y is None else roles_of(y, names, "label")
     check_columns(encoder, worker.schema.names)
-    tally: Tally = worker.reduce(BlockCounter((encoder,), reader_for(encoder, labels, groups)), Tally.merge)
+    counter = BlockCounter((encoder,), reader_for(encoder, labels, groups), unknown_groups=missing == "unknown")
+    tally: Tally = worker.reduce(counter, Tally.merge)
     return tally.counted(encoder, labelled=bool(labels), missing=missing, allow_training_records=allow_training_records)
 
 

@@ -12,6 +12,8 @@ def register_engines() -> None:
     register_engine("dask", lambda table: comes_from(table, "dask", "dask_expr"), _dask)
     register_engine("spark", lambda table: comes_from(table, "pyspark"), _spark)
     register_engine("parquet", lambda _: False, _parquet)
+    # Files that were opened on a cluster are a worker already.
+    register_engine("files", lambda table: comes_from(table, "certifare.engines"), lambda: Backend(lambda table: table))
 
 
 def _dask() -> Backend:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.errors import GroupError, RoleError
+from certifare.errors import GroupError, MissingColumnError, RoleError
 from certifare.foundation.levels import Levels
 from certifare.tables.frames import ColumnType, Field, Frame
 from certifare.tables.roles import Comparison, Names, as_names, parse_role
@@ -169,8 +169,12 @@ class FramePiece(Piece):
 
     def tables(self, columns: Sequence[str], text: Sequence[str] = ()) -> Iterator[Any]:
         """Give the whole partition."""
-        names = list(columns)
-        yield self.frame[names] if hasattr(self.frame, "iloc") else self.frame.select(names)
+        names, pandas = list(columns), hasattr(self.frame, "iloc")
+        there = set(self.frame.columns if pandas else self.frame.column_names)
+        lost = [name for name in names if name not in there]
+        if lost:
+            raise MissingColumnError(f"Partition {self.number} has no column {lost[0]!r}, which the dataframe has.")
+        yield self.frame[names] if pandas else self.frame.select(names)
 
 
 class Worker(Protocol):

@@ -89,7 +89,7 @@ def write_work(work: Any) -> bytes:
             encoders = value if isinstance(value, tuple) else (value,)
             named.encoders[own.name] = [EncoderBytes.of(encoder) for encoder in encoders]
         else:
-            named.others[own.name] = msgspec.Raw(msgspec.msgpack.encode(value, enc_hook=_plain))
+            named.others[own.name] = msgspec.Raw(to_bytes(value))
     return msgspec.msgpack.encode(named)
 
 
@@ -98,23 +98,21 @@ def read_work(content: bytes) -> Any:
     named = msgspec.msgpack.decode(content, type=_Named)
     work = WORKS[named.name]
     types = get_type_hints(work)
-    values: dict[str, Any] = {
-        name: msgspec.msgpack.decode(value, type=types[name], dec_hook=_built) for name, value in named.others.items()
-    }
+    values: dict[str, Any] = {name: from_bytes(value, types[name]) for name, value in named.others.items()}
     for name, encoders in named.encoders.items():
         read = tuple(encoder.read() for encoder in encoders)
         values[name] = read if name == "encoders" else read[0]
     return work(**values)
 
 
-def write_result(result: Any) -> bytes:
-    """Write the result of a work as bytes."""
-    return msgspec.msgpack.encode(result, enc_hook=_plain)
+def to_bytes(value: Any) -> bytes:
+    """Write the result of a work, or pieces of files, as bytes."""
+    return msgspec.msgpack.encode(value, enc_hook=_plain)
 
 
-def read_result(content: bytes, work: Any) -> Any:
-    """Read the result of a work."""
-    return msgspec.msgpack.decode(content, type=RESULTS[type(work)], dec_hook=_built)
+def from_bytes(content: Any, type_: Any) -> Any:
+    """Read a value of a type."""
+    return msgspec.msgpack.decode(content, type=type_, dec_hook=_built)
 
 
 def _plain(value: Any) -> Any:

@@ -52,4 +52,4 @@ def _is_path(table: Any) -> bool:
 
 def comes_from(table: Any, *packages: str) -> bool:
     """Return whether a table's class is of one of these packages, without importing them."""
-    return type(table).__module__.partition(".")[0] in packages
+    return f"{type(table).__module__}.".startswith(tuple(f"{package}." for package in packages))

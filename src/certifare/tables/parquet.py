@@ -75,7 +75,9 @@ class ParquetFiles:
     def row_groups(self) -> list[RowGroup]:
         """Return the row groups of all files that hold records."""
         return [
-            RowGroup(path, metadata, group, {n: pa.scalar(v, self.schema.field(n).type) for n, v in own.items()})
+            RowGroup(
+                path, group, pa.table({n: pa.array([v], self.schema.field(n).type) for n, v in own.items()}), metadata
+            )
             for path, metadata, own in zip(self.paths, self.metadata, self.partitions, strict=True)
             for group in range(metadata.num_row_groups)
             if metadata.row_group(group).num_rows
@@ -106,18 +108,18 @@ class RowGroup:
     """A row group of a Parquet file."""
 
     path: str
-    metadata: FileMetaData
     group: int  # its position in the file
-    constants: dict[str, pa.Scalar]  # columns that the folder's name holds
+    constants: pa.Table  # columns that the folder's name holds: one row
+    metadata: Any = None  # of the file (``FileMetaData``), if they were read
 
     def tables(self, columns: Sequence[str], text: Sequence[str] = ()) -> Iterator[pa.Table]:
         """Read some columns in batches; those in ``text`` as dictionaries."""
         import pyarrow.parquet as pq
 
-        stored = [name for name in columns if name not in self.constants]
+        stored = [name for name in columns if name not in self.constants.column_names]
         address = store_address(self.path)
         source = self.path if address is None else Store(address).reader()
-        read_dictionary = [name for name in text if name not in self.constants]
+        read_dictionary = [name for name in text if name in stored]
         with (
             readable(self.path),
             pq.ParquetFile(
@@ -126,9 +128,9 @@ class RowGroup:
         ):
             for batch in file.iter_batches(BATCH_ROWS, row_groups=[self.group], columns=stored, use_threads=False):
                 table = pa.Table.from_batches([validated(batch)])
-                for name, value in self.constants.items():
+                for name in self.constants.column_names:
                     if name in columns:
-                        table = table.append_column(name, pa.repeat(value, len(batch)))
+                        table = table.append_column(name, pa.repeat(self.constants[name][0], len(batch)))
                 yield table
 
 

@@ -1,4 +1,4 @@
-"""Count, sample and encode the partitions of a Dask DataFrame on its cluster."""
+"""Count, sample and encode the partitions of a Dask DataFrame, or Parquet files, on a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from certifare.engines.blocks import FramePiece, Role, Share, group_columns, roles_of
+from certifare.engines.blocks import FramePiece, Piece, Role, Share, group_columns, roles_of
+from certifare.engines.parquet.engine import pieces_of
 from certifare.errors import GroupError, TableError
 from certifare.tables.elsewhere import comes_from
 from certifare.tables.frames import Frame
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
     from certifare.encoders.base import RestrictedEncoder
+    from certifare.tables.parquet import ParquetFiles
 
 T = TypeVar("T")
 
@@ -40,6 +42,10 @@ class DaskEngine:
     """
 
     where = "on a cluster"
+    client: Client
+    schema: pa.Schema
+    parts: Sequence[Delayed | Piece]  # what a task works on
+    n_pieces: int
 
     def __init__(self, frame: Any, client: Client | None = None) -> None:
         from distributed import get_client
@@ -51,18 +57,34 @@ class DaskEngine:
                 "There is no Dask cluster. Start one with distributed.Client(), or connect to one."
             ) from error
         check_text_names(frame.columns)
-        self.schema: pa.Schema = arrow_table(frame._meta_nonempty).schema
-        self.parts: list[Delayed] = frame.to_delayed()
-        self.n_pieces: int = len(self.parts)
+        self.schema = arrow_table(frame._meta_nonempty).schema
+        self.parts = frame.to_delayed()
+        self.n_pieces = len(self.parts)
 
     def reduce(self, work: Callable[[Any], T], merge: Callable[[Sequence[T]], T], progress: Share | None = None) -> T:
         """Merge the results of ``work`` for all partitions, in order, by a tree of tasks."""
         from dask import delayed
+        from distributed import KilledWorker
 
         shared, run = delayed(work, pure=False), delayed(_work)
         futures = list(self.client.compute([run(shared, part, i) for i, part in enumerate(self.parts)]))
         watch(futures, progress)
-        return tree_merge(self.client, merge, futures).result()  # type: ignore[no-any-return]
+        try:
+            return tree_merge(self.client, merge, futures).result()  # type: ignore[no-any-return]
+        except KilledWorker as error:
+            raise TableError(
+                "Several workers of the Dask cluster died while they did the same task, mostly because they lack "
+                "memory. Make partitions smaller (df.repartition), or give workers more memory; their logs say more."
+            ) from error
+
+
+class DaskFiles(DaskEngine):
+    """Processes Parquet files on a Dask cluster, whose workers read them themselves."""
+
+    def __init__(self, files: ParquetFiles, client: Client) -> None:
+        self.client, self.schema = client, files.schema
+        self.parts = pieces_of(files, sent=True)
+        self.n_pieces = len(self.parts)
 
 
 def encode_dask(encoder: RestrictedEncoder, frame: Any, sensitive_features: Any = None) -> Any:
@@ -101,8 +123,8 @@ def watch(futures: Sequence[Future], progress: Share | None) -> None:
         progress(done / len(futures))
 
 
-def _work(work: Callable[[FramePiece], T], part: Any, number: int) -> T:
-    return work(FramePiece(part, number))
+def _work(work: Callable[[Piece], T], part: Any, number: int) -> T:
+    return work(part if isinstance(part, Piece) else FramePiece(part, number))
 
 
 def _merge(merge: Callable[[Sequence[T]], T], *parts: T) -> T:

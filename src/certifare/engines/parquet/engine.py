@@ -1,11 +1,11 @@
-"""Count, sample and read Parquet files of any size with threads, a few pieces at a time."""
+"""Count, sample and read Parquet files of any size with threads, a few row groups at a time."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -40,6 +40,15 @@ class ParquetPiece(Piece):
         return self.rows.tables(columns, text)
 
 
+def pieces_of(files: ParquetFiles, *, sent: bool = False) -> list[ParquetPiece]:
+    """Return the row groups of all files; those to be ``sent`` to other machines without what was read of the files."""
+    groups = files.row_groups()
+    if not groups:
+        raise TableError(f"{files.paths[0]!r} has columns but no records.")
+    begins = np.cumsum([0, *(rows.metadata.row_group(rows.group).num_rows for rows in groups)]).tolist()
+    return [ParquetPiece(replace(rows, metadata=None) if sent else rows, i, begins[i]) for i, rows in enumerate(groups)]
+
+
 class ParquetEngine:
     """Processes Parquet files with threads."""
 
@@ -51,11 +60,7 @@ class ParquetEngine:
         return cls(ParquetFiles.find(paths))
 
     def __init__(self, files: ParquetFiles, n_threads: int = 2) -> None:
-        groups = list(files.row_groups())
-        begins = np.cumsum([0, *(rows.metadata.row_group(rows.group).num_rows for rows in groups)]).tolist()
-        self.pieces = [ParquetPiece(rows, i, begins[i]) for i, rows in enumerate(groups)]
-        if not self.pieces:
-            raise TableError(f"{files.paths[0]!r} has columns but no records.")
+        self.pieces = pieces_of(files)
         self.n_threads = n_threads
         self.n_pieces: int = len(self.pieces)
         self.schema = files.schema

@@ -1,4 +1,4 @@
-"""Count, sample and encode Spark DataFrames on their executors.
+"""Count, sample and encode Spark DataFrames, or Parquet files, on executors.
 
 The work travels as bytes in a broadcast (:mod:`certifare.engines.wire`), each partition as Arrow data, and its result
 comes back as bytes. Executors need certifare, of the same version.
@@ -7,6 +7,7 @@ comes back as bytes. Executors need certifare, of the same version.
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,13 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import pyarrow as pa
 
-from certifare.engines.blocks import FramePiece, Share, group_columns
-from certifare.engines.wire import EncoderBytes, read_result, read_work, write_result, write_work
+from certifare.engines.blocks import FramePiece, Piece, Share, group_columns
+from certifare.engines.parquet.engine import ParquetPiece, pieces_of
+from certifare.engines.wire import RESULTS, EncoderBytes, from_bytes, read_work, to_bytes, write_work
 from certifare.errors import CertifareError, TableError
 from certifare.foundation.version import __version__
 
 if TYPE_CHECKING:
     from certifare.encoders.base import RestrictedEncoder
+    from certifare.tables.parquet import ParquetFiles
 
 T = TypeVar("T")
 
@@ -36,22 +39,26 @@ class SparkEngine:
     """
 
     where = "on a cluster"
+    schema: pa.Schema
 
     def __init__(self, frame: Any) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         self._frame = frame
         self._context = _context_of(frame)
-        self.schema: pa.Schema = to_arrow_schema(frame.schema)
+        self.schema = to_arrow_schema(frame.schema)
+
+    def _tasks(self, names: list[str]) -> tuple[Any, Callable[..., Iterator[Piece]]]:
+        """Return a dataframe whose partitions are tasks that read some columns, and what makes pieces of a task."""
+        # Columns that the work does not read need not be moved to Python.
+        read = [f"`{name.replace('`', '``')}`" for name in names]
+        return _plainly_named(self._frame.select(*read)), functools.partial(_partition, names)
 
     def reduce(self, work: Callable[[Any], T], merge: Callable[[Sequence[T]], T], progress: Share | None = None) -> T:
         """Merge the results of ``work`` for all partitions, in order."""
         sent = self._context.broadcast(write_work(work))
-        names = list(work.columns)  # type: ignore[attr-defined]
-        run = functools.partial(_run, sent, __version__, names)
-        # Columns that the work does not read need not be moved to Python.
-        read = [f"`{name.replace('`', '``')}`" for name in names]
-        parts = _plainly_named(self._frame.select(*read)).mapInArrow(run, "number int, result binary")
+        frame, pieces = self._tasks(list(work.columns))  # type: ignore[attr-defined]
+        parts = frame.mapInArrow(functools.partial(_run, sent, __version__, pieces), "number int, result binary")
         try:
             with _Watching(self._context, progress):
                 rows = sorted(_collected(parts), key=lambda row: row[0])
@@ -59,8 +66,22 @@ class SparkEngine:
             sent.unpersist()
         if not rows:
             raise TableError("The dataframe has columns but no records.")
-        results: list[T] = [read_result(bytes(content), work) for _, content in rows]
+        results: list[T] = [from_bytes(bytes(content), RESULTS[type(work)]) for _, content in rows]
         return merge(results)
+
+
+class SparkFiles(SparkEngine):
+    """Processes Parquet files on Spark, whose executors read them themselves."""
+
+    def __init__(self, files: ParquetFiles, session: Any) -> None:
+        pieces = pieces_of(files, sent=True)
+        self.schema = files.schema
+        self._context = session.sparkContext
+        self._frame = session.range(0, len(pieces), 1, len(pieces))
+        self._pieces = self._context.broadcast(to_bytes(pieces))
+
+    def _tasks(self, names: list[str]) -> tuple[Any, Callable[..., Iterator[Piece]]]:
+        return self._frame, functools.partial(_row_groups, self._pieces)
 
 
 def encode_spark(encoder: RestrictedEncoder, frame: Any, sensitive_features: Any = None) -> Any:
@@ -81,20 +102,36 @@ def _plainly_named(frame: Any) -> Any:
     return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
 
 
-def _run(sent: Any, version: str, names: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do the work with a partition, on an executor."""
-    from pyspark import TaskContext
-
+def _run(
+    sent: Any, version: str, pieces: Callable[..., Iterator[Piece]], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Do the work with the pieces of a task, on an executor."""
     if version != __version__:
         raise RuntimeError(f"The executor has certifare {__version__}, the driver {version}: install the same version.")
+    work = read_work(sent.value)
+    for piece in pieces(batches):
+        yield pa.RecordBatch.from_pydict(
+            {"number": pa.array([piece.number], pa.int32()), "result": pa.array([to_bytes(work(piece))], pa.binary())}
+        )
+
+
+def _partition(names: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+    """Return the partition of a task as one piece; none if it is empty."""
+    from pyspark import TaskContext
+
     found = [batch for batch in batches if batch.num_rows]
     if found:
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        result = read_work(sent.value)(FramePiece(pa.Table.from_batches(found).rename_columns(names), number))
-        yield pa.RecordBatch.from_pydict(
-            {"number": pa.array([number], pa.int32()), "result": pa.array([write_result(result)], pa.binary())}
-        )
+        yield FramePiece(pa.Table.from_batches(found).rename_columns(names), number)
+
+
+def _row_groups(sent: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+    """Return the row groups whose numbers a task has."""
+    pieces = from_bytes(sent.value, list[ParquetPiece])
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield pieces[number]
 
 
 def _encode(
@@ -131,12 +168,13 @@ def _collected(frame: Any) -> list[Any]:
 
 def _explained(message: str) -> CertifareError:
     """Find the error that an executor raised in what Spark says of it."""
-    lines = [line.strip() for line in message.splitlines()]
-    raised = next((line for line in reversed(lines) if line.startswith(("certifare.errors.", "RuntimeError:"))), None)
-    if raised is not None:
-        return TableError(raised.partition(": ")[2])
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
+    own = next((line for line in reversed(raised) if line.startswith(("certifare.errors.", "RuntimeError:"))), None)
+    if own is not None:
+        return TableError(own.partition(": ")[2])
     lost = next((line for line in lines if "ExecutorLostFailure" in line or "executor lost" in line.lower()), None)
-    reason = lost or (lines[0] if lines else "unknown")
+    reason = lost or next(iter((*raised[::-1], *lines)), "unknown")
     return TableError(f"Spark could not finish the job: {reason[:300]}")
 
 
