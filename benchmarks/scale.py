@@ -307,7 +307,7 @@ def run_job(path: Path, engine: str = "parquet", group_aware: bool = False) -> d
 
 @contextlib.contextmanager
 def opened(engine: str, path: Path) -> Iterator[Any]:
-    """Open a file as a stream, or on a cluster of two workers of one thread each, as ``certifare fit --engine`` does."""
+    """Open a file as a stream, or on a cluster of two workers, as ``certifare fit --engine`` does."""
     from certifare.engines.clusters import open_on
 
     if engine == "parquet":

@@ -587,6 +587,7 @@ def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch, capsys,
     pytest.importorskip("duckdb", reason="DuckDB (the extra 'duckdb') is not installed")
     spark = shutil.which("java") is not None and importlib.util.find_spec("pyspark") is not None
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CERTIFARE_STATE", "off")  # ways to do the same, not looks one after another
     # The port of a cluster's page about itself may be in use.
     monkeypatch.setattr(distributed, "LocalCluster", partial(distributed.LocalCluster, dashboard_address=":0"))
     for name, value in {**request.getfixturevalue("s3_server"), "PYSPARK_PYTHON": sys.executable}.items():
