@@ -129,3 +129,9 @@ def test_features_are_what_has_no_role():
     assert found.features == ("job",)
     assert found.sensitive == (Comparison("age", ">=", "60"),)
     assert Roles.of(sensitive="age", features=["job", "age"]).find(["age", "job"]).features == ("job", "age")
+
+
+@pytest.mark.parametrize("role", ["weight", "cluster", "given"])
+def test_roles_of_one_column_take_no_list(role):
+    with pytest.raises(RoleError, match="name one column"):
+        Roles.of(label="paid", sensitive="sex", **{role: ("id",)})

@@ -170,6 +170,9 @@ class Roles:
         if self.missing_groups not in ("drop", "unknown"):
             raise RoleError(f'missing_groups={self.missing_groups!r}: choose "drop" or "unknown".')
         check_cuts(self.label_cuts)
+        for role in ("weight", "cluster", "given"):
+            if not isinstance(getattr(self, role), str | None):
+                raise RoleError(f"{role}={getattr(self, role)!r}: name one column.")
         if self.each and len(self.sensitive) < 2:
             raise RoleError("--each needs several sensitive columns; with one, leave it out.")
         if self.each and self.missing_groups == "unknown":
