@@ -134,6 +134,20 @@ def test_certify_and_transform_a_dataframe_where_it_is(place: Place, encoder: An
         certify(encoder, frame, sensitive_features="gender")
 
 
+def test_records_without_a_group_are_a_group_with_its_own_thresholds_on_a_cluster(client: Any) -> None:
+    dd = pytest.importorskip("dask.dataframe")
+    train, fresh = make_people(2000, seed=3), make_people(1500, seed=4)
+    for frame in (train, fresh):
+        frame.loc[::5, "sex"] = None
+    named = train.assign(sex=train["sex"].fillna("unknown"))
+    options = {"group_aware": True, "target": 0.9, "grid": Grid(cells=[3]), "ledger": False}
+    encoder = produce(named, label="paid", sensitive="sex", **options).encoder
+    found = certify(encoder, dd.from_pandas(fresh, npartitions=2), sensitive_features="sex", missing="unknown")
+    assert found == certify(encoder, fresh, sensitive_features=fresh[["sex"]], missing="unknown")
+    assert found.counts.groups == ("female", "male", "unknown")
+    assert (found.counts.table > 0).all()
+
+
 def test_columns_of_spark_may_have_any_name(spark: Any) -> None:
     """Also one with a dot, a space or a backtick."""
     rng = np.random.default_rng(0)
