@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,23 +15,12 @@ from numpy.typing import NDArray
 class Arrays:
     """Design matrix, labels and groups of all records, and which of them are for training.
 
-    Attributes
-    ----------
-    name : str
-    family : {"acs", "health", "transfer"}
-        Which of the paper's configurations applies.
-    numbers : ndarray of float32
-        Columns of the design matrix that are no bits.
-    codes, sizes : ndarray of int16, tuple of int
-        Category numbers; each column becomes as many bits as its size, after the numbers.
-    y, s : ndarray of int8
-    train : ndarray of bool
-        Records for training; the others are for the test.
-    discrete, discrete_sizes
-        Category numbers for the discrete flow, where the family uses it.
-    tasks : ndarray of int8
-        (records, tasks): other labels.
-    task_names : tuple of str
+    - ``family``: which of the paper's configurations applies, "acs", "health" or "transfer".
+    - ``numbers``: columns of the design matrix that are no bits.
+    - ``codes``, ``sizes``: category numbers; each column becomes as many bits as its size, after the numbers.
+    - ``train``: records for training; the others are for the test.
+    - ``discrete``, ``discrete_sizes``: category numbers for the discrete flow, where the family uses it.
+    - ``tasks`` (records, tasks): other labels.
     """
 
     name: str
@@ -58,38 +48,15 @@ class Arrays:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a compressed file."""
-        np.savez_compressed(
-            path,
-            name=np.array(self.name),
-            family=np.array(self.family),
-            numbers=self.numbers,
-            codes=self.codes,
-            sizes=np.array(self.sizes, dtype=np.int64),
-            y=self.y,
-            s=self.s,
-            train=self.train,
-            discrete=np.zeros((0, 0), dtype=np.int16) if self.discrete is None else self.discrete,
-            discrete_sizes=np.array(self.discrete_sizes, dtype=np.int64),
-            tasks=self.tasks,
-            task_names=np.array(self.task_names, dtype=np.str_),
-        )
+        none = {"discrete": np.zeros((0, 0), dtype=np.int16)} if self.discrete is None else {}
+        fields: dict[str, Any] = {name: np.asarray(value) for name, value in {**vars(self), **none}.items()}
+        np.savez_compressed(path, **fields)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Arrays:
         """Read what :meth:`save` wrote. Nothing is unpickled."""
         with np.load(Path(path), allow_pickle=False) as file:
-            discrete = file["discrete"]
-            return cls(
-                name=str(file["name"]),
-                family=str(file["family"]),
-                numbers=file["numbers"],
-                codes=file["codes"],
-                sizes=tuple(file["sizes"].tolist()),
-                y=file["y"],
-                s=file["s"],
-                train=file["train"],
-                discrete=discrete if discrete.size else None,
-                discrete_sizes=tuple(file["discrete_sizes"].tolist()),
-                tasks=file["tasks"],
-                task_names=tuple(file["task_names"].tolist()),
-            )
+            fields = {name: file[name] for name in file.files}
+        texts = {name: str(fields[name]) for name in ("name", "family")}
+        tuples = {name: tuple(fields[name].tolist()) for name in ("sizes", "discrete_sizes", "task_names")}
+        return cls(**{**fields, **texts, **tuples, "discrete": fields["discrete"] if fields["discrete"].size else None})

@@ -13,14 +13,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """One growth and the encoders on its path.
+    """One growth, as the finest cell of each record, and the encoders on its path.
 
-    Attributes
-    ----------
-    cells : ndarray of uint8
-        The finest cell of each record.
-    encoders : list of dict
-        ``setting``, ``bound``, ``merged`` (cell of each finest cell) and ``representatives`` (cells × features).
+    Each of ``encoders`` has ``setting``, ``bound``, ``merged`` (cell of each finest cell) and ``representatives``
+    (cells × features).
     """
 
     cells: NDArray[np.uint8]

@@ -44,16 +44,8 @@ def evaluate(
 ) -> Evaluation:
     """Train a classifier on a representation and count what it predicts for the test records.
 
-    Parameters
-    ----------
-    z_train, z_test : table or array
-        Representations.
-    y_train, y_test, s_test : array-like of int
-        Labels and groups, as whole numbers from 0.
-    classifier : str
-        A name of :data:`certifare_research.evaluation.CLASSIFIERS`.
-    repeats : int
-        Runs, which differ in their seed.
+    Labels and groups are whole numbers from 0; ``classifier`` is a name of
+    :data:`certifare_research.evaluation.classifiers.CLASSIFIERS`. The runs differ in their seed.
 
     Examples
     --------
@@ -87,12 +79,7 @@ def attack(
     It selects the records that it thinks belong to group 1 with more than that group's share, which makes the
     difference of the two groups' rates largest. The outcome's ``interval()`` is exact: the test records are fresh.
 
-    Parameters
-    ----------
-    z_train, z_test : table or array
-    s_train, s_test : array-like of int
-        Groups, 0 and 1; with more groups the most probable one relative to its share is predicted.
-    y_test : array-like of int
+    With more than two groups the most probable one relative to its share is predicted.
 
     Examples
     --------

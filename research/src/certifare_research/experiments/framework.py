@@ -52,26 +52,14 @@ QUICK_GRID = {"gammas": (0.7,), "cells": (2, 4, 8), "min_cell_sizes": (50,)}
 class Run:
     """What a command asked for.
 
-    Attributes
-    ----------
-    name : str
-        The experiment.
-    data, out : Path
-        Folders for data files (None: as ``CERTIFARE_DATA`` says) and for results.
-    quick : bool
-        Small samples and grids: shows that everything works, proves nothing.
-    seed, jobs : int
-    baselines : Path, optional
-        Results of the published methods (``benchmarks/train_baselines.py``); those that come with this package unless
-        given.
-    also : tuple of Path
-        Results of other methods, shown beside them.
-    extensions : tuple of Path
-        Files that register methods and data sets (:mod:`certifare_research.extensions`).
-    year, states
-        Of the American Community Survey, for the data sets ``ca`` (California unless given) and ``us``.
-    tell : callable, optional
-        Told how many of the parts under way are done, and how many there are.
+    - ``data``, ``out``: folders for data files (None: as ``CERTIFARE_DATA`` says) and for results.
+    - ``quick``: small samples and grids, which show that everything works and prove nothing.
+    - ``baselines``: results of the published methods (``benchmarks/train_baselines.py``); those that come with this
+      package unless given. ``also``: results of other methods, shown beside them.
+    - ``extensions``: files that register methods and data sets (:mod:`certifare_research.extensions`).
+    - ``year``, ``states``: of the American Community Survey, for the data sets ``ca`` (California unless given) and
+      ``us``.
+    - ``tell``: is told how many of the parts under way are done, and how many there are.
     """
 
     name: str
@@ -173,19 +161,9 @@ class Block:
 class Page:
     """What an experiment found.
 
-    Attributes
-    ----------
-    title, text : str
-        Heading, and what was done.
-    blocks : sequence of Block
-        Tables.
-    records : sequence of mapping
-        Everything, for the CSV file, which leaves out what is no plain value.
-    chart : sequence of Figure, optional
-    notes : sequence of str
-        What a reader must know to judge the figures.
-    claims : sequence of mapping
-        Each measured distance on fresh records beside its certified bound; see :func:`claim`.
+    - ``text``: what was done. ``notes``: what a reader must know to judge the figures.
+    - ``records``: everything, for the CSV file, which leaves out what is no plain value.
+    - ``claims``: each measured distance on fresh records beside its certified bound; see :func:`claim`.
     """
 
     title: str

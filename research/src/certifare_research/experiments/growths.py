@@ -135,14 +135,8 @@ def explore(
 ) -> Iterator[Point]:
     """Fit every growth of the grid and yield every encoder on its path.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    parts : mapping of name to rows
-        ``train``, ``certify`` and ``test``, and what else is to be counted.
-    grid : Grid
-    common
-        Parameters of all encoders, such as ``metric`` and ``retain``.
+    ``parts`` has the rows of ``train``, ``certify`` and ``test``, and of what else is to be counted; ``common`` are
+    parameters of all encoders, such as ``metric`` and ``retain``.
     """
     tables = {name: table_of(dataset.take(rows)) for name, rows in parts.items()}
     explorer = Explorer(tables.pop("train"), tables, grid, {"random_state": seed, **common})
