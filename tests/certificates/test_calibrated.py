@@ -14,6 +14,7 @@ from certifare.certificates.calibrated import (
     calibrated_limits,
     check_metric,
     forecast_bound,
+    sampled_bound,
 )
 from certifare.certificates.claims import METRICS
 from certifare.certificates.exact import difference_limit
@@ -125,6 +126,7 @@ def test_a_forecast_is_near_the_bound(sizes, cells, skew):
     gaps = equal_gaps(sizes, cells)
     gaps[:, 0] = np.maximum(1, gaps[:, 0] * np.linspace(1 - skew, 1 + skew, cells))
     assert forecast_bound(gaps, EPSILON) == pytest.approx(calibrated_bound(gaps, EPSILON, draws=FEW), rel=0.05)
+    assert sampled_bound(gaps, EPSILON) == pytest.approx(calibrated_bound(gaps, EPSILON, draws=FEW), rel=0.03)
 
 
 @pytest.mark.parametrize(

@@ -119,12 +119,12 @@ def _table(rows: NDArray[np.int64], columns: NDArray[np.int64], n_rows: int, n_c
 
 def _monotone(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Smooth the counts of two classes, so that the second becomes ever more likely: by place, the rest is noise."""
-    from sklearn.isotonic import isotonic_regression
+    from scipy.optimize import isotonic_regression
 
     sizes = counts.sum(axis=1)
     if counts.shape[1] != 2:
         return counts.astype(np.float64)
-    second = isotonic_regression(counts[:, 1] / np.maximum(sizes, 1), sample_weight=np.maximum(sizes, 1e-9))
+    second = isotonic_regression(counts[:, 1] / np.maximum(sizes, 1), weights=np.maximum(sizes, 1e-9)).x
     return np.column_stack([sizes * (1.0 - second), sizes * second])
 
 
@@ -148,13 +148,13 @@ def _cuts(labels: NDArray[np.float64], groups: NDArray[np.int64], utility: str) 
     share = (shares[None, :] - shares[:, None]).mean(axis=2).clip(0.0, 1.0)
     price = np.sqrt(share * (1.0 - share))
     usable = np.triu(np.ones((n + 1, n + 1), dtype=bool), 1) & (share > 0)
+    # By last bin, first bin and price.
+    cost = np.where(usable, loss, np.inf).T[:, :, None] + price.T[:, :, None] * PRICES
     least = np.full((n + 1, len(PRICES)), np.inf)
     least[0] = 0.0
     origin = np.zeros((n + 1, len(PRICES)), dtype=np.int64)
     for end in range(1, n + 1):
-        total = np.where(
-            usable[:end, end, None], least[:end] + loss[:end, end, None] + price[:end, end, None] * PRICES, np.inf
-        )
+        total = least[:end] + cost[end, :end]
         origin[end] = total.argmin(axis=0)
         least[end] = total[origin[end], np.arange(len(PRICES))]
     for column in range(len(PRICES)):

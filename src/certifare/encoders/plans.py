@@ -63,12 +63,14 @@ class GapPlan:
                 left.append(below[middle] - below[first])
                 waiting += [(2 * len(parents) - 1, first, middle), (2 * len(parents), middle, end)]
         shape = (len(parents), gaps.shape[1])
-        return cls(
+        plan = cls(
             np.array(parents, dtype=np.int64),
             np.zeros(len(parents), dtype=np.int64),
             np.array(left, dtype=np.int64).reshape(shape),
             gaps.sum(axis=0),
         )
+        vars(plan)["gaps"] = gaps  # known already
+        return plan
 
     @property
     def n_cells(self) -> int:
@@ -112,7 +114,7 @@ class GapPlan:
                     below[child] = below[j] + (self.left[j] if side else 0)
         return first, below + self.left
 
-    @property
+    @cached_property
     def gaps(self) -> Gaps:
         """Gaps of the cells from left to right, (cells, groups): what T* is computed from."""
         gaps = np.empty((self.n_cells, self.n_groups), dtype=np.int64)
@@ -351,9 +353,10 @@ def round_to_gaps(shares: NDArray[np.float64], totals: Sequence[int] | NDArray[n
     """
     ends = np.rint(np.cumsum(shares, axis=0) / shares.sum(axis=0) * np.asarray(totals)).astype(np.int64)
     k = len(shares)
-    for j in range(k):  # at least one gap for each cell, from the left, and room for those that follow
-        ends[j] = np.maximum(ends[j], (ends[j - 1] if j else 0) + 1)
-        ends[j] = np.minimum(ends[j], np.asarray(totals) - (k - 1 - j))
+    # At least one gap for each cell, from the left, and room for those that follow.
+    place = np.arange(k)[:, None]
+    ends = np.maximum.accumulate(np.maximum(ends - place, 1), axis=0) + place
+    ends = np.minimum(ends, np.asarray(totals) - (k - 1 - place))
     gaps: Gaps = np.diff(ends, axis=0, prepend=0)
     return gaps
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from certifare.certificates import Certificate
 from certifare.certificates.assumptions import READS_GROUP
 from certifare.certificates.bounding import Evidence
-from certifare.certificates.calibrated import calibrated_bound, check_metric, forecast_bound
+from certifare.certificates.calibrated import calibrated_bound, check_metric, forecast_bound, sampled_bound
 from certifare.certificates.claims import Claim, estimate_of
 from certifare.certificates.issuing import issue
 from certifare.certification.ledger import statement_of
@@ -288,11 +288,17 @@ class CalibratedSearch(Calibration):
         i, k = self._numbered[number]
         return calibrated_bound(self._plan_paths[i].plans[k].gaps, 1.0 - self.claim.confidence)
 
+    def _within(self, number: int, target: float) -> bool:
+        """Return whether T* of a plan is within a target; most that are above it are passed over at a glance."""
+        i, k = self._numbered[number]
+        sampled = sampled_bound(self._plan_paths[i].plans[k].gaps, 1.0 - self.claim.confidence)
+        return sampled <= target and self.bound(number) <= target
+
     def best(self, target: float, min_cells: int = 2) -> int | None:
         """Return the plan of the highest utility with T* within a target; None if there is none."""
         near = [i for i in self.useful(min_cells) if self.candidates[i].prediction.bound <= NEAR * target]
         near.sort(key=lambda i: (-self.candidates[i].utility, self.candidates[i].prediction.bound))
-        return next((i for i in near if self.bound(i) <= target), None)
+        return next((i for i in near if self._within(i, target)), None)
 
     def glimpse(self, limit: float, min_cells: int = 2) -> None:
         """Return nothing: cells read the group already."""
