@@ -48,7 +48,7 @@ def demo(
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
-    """Fit an encoder to the Adult table: what predicts an income above 50,000 dollars, whatever the sex.
+    """Run the whole job on the Adult table: an income above 50,000 dollars is the label, sex the sensitive column.
 
     UCI Adult, 48,842 people from the US census of 1994 (Becker & Kohavi 1996, CC BY 4.0).
     """

@@ -7,6 +7,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 from certifare.errors import ArgumentError
+from certifare.foundation.formatting import amount
 
 
 class Command(TyperCommand):
@@ -52,7 +53,7 @@ class Command(TyperCommand):
         """Write the help, and say how many options it does not show."""
         number = len(self._rarer)
         hidden = number > 0 and not self._shows_all
-        self.epilog = f"{number} more options: {ctx.command_path} --help-all" if hidden else None
+        self.epilog = f"{amount(number, 'more option')}: {ctx.command_path} --help-all" if hidden else None
         for parameter in self._rarer:
             parameter.hidden = hidden
         try:
