@@ -211,7 +211,7 @@ def _points(certified: Sequence[Any], network: Sequence[Any]) -> list[dict[str, 
     fare = [r for r in first if r["kind"] == as_published.METHOD]
     points += front(fare, "bound", "FARE as published, T*") + front(fare, "distance", "FARE as published, measured")
     others = [r for r in first if r["kind"] in published.METHODS and r["kind"] != "identity"]
-    return points + front(others, "distance", "best of the published methods, measured")
+    return points + front(others, "distance", "best published method, measured")
 
 
 def _not_reproduced(behind: Mapping[str, float]) -> tuple[str, ...]:
