@@ -30,5 +30,6 @@ def _spark() -> Backend:
 
 def _parquet() -> Backend:
     from certifare.engines.parquet import engine, growing
+    from certifare.tables.parquet import ParquetFiles
 
-    return Backend(engine.ParquetEngine.of, prepare=growing.prepare_parquet)
+    return Backend(lambda paths: engine.ParquetEngine(ParquetFiles.find(paths)), prepare=growing.prepare_parquet)

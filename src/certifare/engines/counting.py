@@ -275,39 +275,24 @@ class PieceRecords:
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
         """Count the records; only counts come back."""
         refuse_draw(reading, request, self.worker.where)
-        return count_pieces(encoder, self.worker, reading, request)
-
-
-def count_pieces(
-    encoder: RestrictedEncoder,
-    worker: Worker,
-    reading: Reading,
-    request: CountRequest,
-) -> CountedRecords:
-    """Count records in pieces."""
-    names = worker.schema.names
-    check_columns(encoder, names)
-    request.check_label(names)
-    groups = roles_of(reading.sensitive, names, "sensitive")
-    labels = () if reading.label is None else roles_of(reading.label, names, "label")
-    # If the encoder is one column, equal values are not copies of a record, so all columns are compared.
-    reader = reader_for(encoder, labels, groups, names if encoder.is_column else ())
-    counter = BlockCounter((encoder,), reader, request.salt, reading.unknown_groups)
-    tally = worker.reduce(counter, Tally.merge, progress=request.progress)
-    counted = tally.named(reading).counted(
-        encoder,
-        labelled=request.labelled,
-        missing=reading.missing_groups,
-        drop_unlabelled=True,
-        allow_training_records=request.allow_training_records,
-    )
-    return replace(counted, positive=_compared(labels))
-
-
-def _compared(labels: Sequence[Role]) -> str | None:
-    """Return the label for which a comparison holds; None if the label is not a comparison."""
-    comparison = labels[0].comparison if labels else None
-    return None if comparison is None else comparison.true
+        names = self.worker.schema.names
+        check_columns(encoder, names)
+        request.check_label(names)
+        groups = roles_of(reading.sensitive, names, "sensitive")
+        labels = () if reading.label is None else roles_of(reading.label, names, "label")
+        # If the encoder is one column, equal values are not copies of a record, so all columns are compared.
+        reader = reader_for(encoder, labels, groups, names if encoder.is_column else ())
+        counter = BlockCounter((encoder,), reader, request.salt, reading.unknown_groups)
+        tally = self.worker.reduce(counter, Tally.merge, progress=request.progress)
+        counted = tally.named(reading).counted(
+            encoder,
+            labelled=request.labelled,
+            missing=reading.missing_groups,
+            drop_unlabelled=True,
+            allow_training_records=request.allow_training_records,
+        )
+        comparison = labels[0].comparison if labels else None
+        return replace(counted, positive=None if comparison is None else comparison.true)
 
 
 def checksum_of(fields: Sequence[Field], salt: bytes) -> tuple[int, int]:

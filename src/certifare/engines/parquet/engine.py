@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from certifare.engines.blocks import Piece, Share
 from certifare.errors import TableError
-from certifare.tables.parquet import ParquetFiles, Paths, RowGroup
+from certifare.tables.parquet import ParquetFiles, RowGroup
 
 T = TypeVar("T")
 
@@ -53,11 +53,6 @@ class ParquetEngine:
     """Processes Parquet files with threads."""
 
     where = "in files too large for it"
-
-    @classmethod
-    def of(cls, paths: Paths) -> ParquetEngine:
-        """Find the files."""
-        return cls(ParquetFiles.find(paths))
 
     def __init__(self, files: ParquetFiles, n_threads: int = 2) -> None:
         self.pieces = pieces_of(files)
