@@ -133,3 +133,9 @@ def test_groups_that_are_wholly_apart_differ_by_one_at_most():
 def test_a_prediction_for_each_cell_is_asked_for(predictions):
     with pytest.raises(ArgumentError, match="5 cells: give one for each cell"):
         certify_counts(counts_of(2)).for_classifier(predictions)
+
+
+@pytest.mark.parametrize("outside", [-0.01, 1.01])
+def test_probabilities_lie_between_nothing_and_one(outside):
+    with pytest.raises(ArgumentError, match=r"in \[0, 1\]"):
+        certify_counts(counts_of(2)).for_classifier([0.0, 0.5, outside, 1.0, 0.2])
