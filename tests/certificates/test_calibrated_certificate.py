@@ -304,6 +304,18 @@ def test_the_estimate_of_one_classifier_is_the_largest_difference_of_rates_withi
     assert equal.estimate == equal.lower > 0.0
 
 
+def test_capped_weights_move_the_limits_of_one_classifier_by_the_largest_share_above_the_cap():
+    gaps = np.array([[90, 60, 70], [60, 90, 60], [61, 61, 81]])
+    counts, tail = counts_of(gaps), Tail(cap=2.0, largest=5.0, beyond=((1,), (2,), (25,)))
+    interval = certify_counts(counts, method="calibrated", tail=tail).for_classifier([1, 0, 0])
+    kept = counts.table.sum(axis=0).tolist()
+    above = share_limit(25, kept[2], 2.0, 5.0, EPSILON / 2)
+    assert above > share_limit(2, kept[1], 2.0, 5.0, EPSILON / 2)
+    low, high = calibrated_limits(gaps, 0.9 * EPSILON / 2, rule=[1, 0, 0])
+    assert interval.upper == pytest.approx(raised(high, above), abs=1e-9)
+    assert interval.lower == pytest.approx(max(0.0, lowered(low, above)), abs=1e-9)
+
+
 def test_several_classes_share_epsilon():
     made = certificate(cells=4)
     interval = made.for_classifier(["a", "b", "c", "c"])
