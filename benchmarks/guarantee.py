@@ -63,6 +63,7 @@ from certifare.certificates.bounding import Evidence
 from certifare.certificates.issuing import issue
 from certifare.errors import ArgumentError, CertifareError
 from certifare.frontier.large import LARGE
+from certifare.frontier.scored import calibrate_score
 from certifare.tables.frames import Frame
 
 EPSILON = 0.05
@@ -285,6 +286,13 @@ def heavy_tails(heavy: tuple[float, float] = (0.003, 0.003), weight: float = 20.
 
 
 @cache
+def few_scores() -> Population:
+    """Give every record one of five scores, of which one belongs to half of the records."""
+    chances = np.array([[0.3, 0.1, 0.5, 0.05, 0.05], [0.05, 0.1, 0.5, 0.15, 0.2]])
+    return Population(pd.DataFrame({"score": np.arange(5) / 4}), chances[:, None])
+
+
+@cache
 def repeated(weighted: bool = False) -> Population:
     """Like the others, where each person has six equal records: taken for independent ones, they promise too much."""
     return replace(weighted_columns() if weighted else even_columns(), times=6)
@@ -413,6 +421,22 @@ def fitting(
     tried: dict[str, object] = {"group_aware": True} if group_aware else {"grid": GRID, "parts": PARTS}
     bundle = produce(table, **roles, target=target, metric=metric, n_jobs=1, min_group_size=5, **tried)
     return _missed(bundle, partial(population.distance, metric=metric))
+
+
+def calibrating_a_score(seed: int, *, n: int = 600, figure: str = "bound") -> bool:
+    """Set thresholds on a score of few values, by all records; a rule on the cells is fixed before they are drawn."""
+    population = few_scores()
+    table = Table.from_frame(population.draw(n, np.random.default_rng([seed, 6])), sensitive="group", label=())
+    scored = calibrate_score(table, "score", 0.25, shares=None, max_cells=6, ledger=False, min_group_size=5)
+    by_cell = population.by_cell(scored.encoder).sum(axis=1)
+    by_cell /= by_cell.sum(axis=1, keepdims=True)
+    if figure == "rule":
+        rule = np.arange(by_cell.shape[1]) % 2
+        interval = scored.certificate.for_classifier(rule)
+        return not interval.lower - ROUNDING <= abs(np.diff(by_cell @ rule)[0]) <= interval.upper + ROUNDING
+    truth = _largest(by_cell)
+    limit = getattr(scored.certificate, figure)
+    return limit < truth - ROUNDING if figure == "bound" else limit > truth + ROUNDING
 
 
 def _missed(bundle: Bundle, distance: Callable[[object], float]) -> bool:
@@ -1191,6 +1215,12 @@ def tracks() -> Iterator[Track]:
     for metric in ("demographic_parity", "equal_opportunity"):
         job = partial(fitting, plain, 1_500, metric=metric, target=0.1999, group_aware=True)
         yield Track(f"fit to a target, group-aware, {metric}", 300, job)
+    for words, population, n, target in (("five groups", five, 3_000, 0.25), ("weights", weighted, 6_000, 0.1999)):
+        job = partial(fitting, population, n, target=target, group_aware=True)
+        yield Track(f"fit to a target, group-aware, {words}", 300, job)
+    for figure, words in (("bound", "T\\*"), ("lower", "lower limit"), ("rule", "interval of one classifier")):
+        job = partial(calibrating_a_score, figure=figure)
+        yield Track(f"calibrate, a score of five values, {words}", 1_000, job)
     yield Track("fit without a target, group-aware", 200, partial(fitting, plain, 1_500, group_aware=True))
     yield Track(
         "sweep, smallest prediction certified, group-aware", 300, partial(choosing_luck, plain, 1_500, group_aware=True)
@@ -1293,6 +1323,8 @@ def tracks() -> Iterator[Track]:
     yield Track("fit to a target, stream", 500, partial(fitting_where_it_is, plain, 3_000, target=0.1999))
     labels_unknown = partial(fitting_where_it_is, unlabelled, 3_000)
     yield Track("fit without a target, stream, some labels unknown", 300, labels_unknown)
+    job = partial(fitting_where_it_is, plain, 3_000, group_aware=True)
+    yield Track("fit without a target, group-aware, stream", 200, job)
     on_dask = partial(fitting_where_it_is, plain, 3_000, dask=True)
     yield Track("fit to a target, Dask", 300, partial(on_dask, target=0.1999))
     yield Track("fit without a target, Dask", 200, on_dask)

@@ -43,7 +43,7 @@ def test_many_numbers_are_a_warning_and_very_many_are_refused():
                 check_roles(numbers)
         else:
             check_roles(numbers)
-            (finding,) = group_findings(numbers.groups, np.full(values, 500))
+            (finding,) = group_findings(numbers.groups, np.full(values, 500), "merge them")
             assert "group of its own" in finding.text
 
 
@@ -63,6 +63,6 @@ def test_groups_that_differ_in_case_only_are_pointed_out():
 
 
 def test_small_groups_are_named_with_the_bound_that_they_allow():
-    (finding,) = group_findings(table().groups, np.array([1_000, 64]))
+    (finding,) = group_findings(table().groups, np.array([1_000, 64]), "merge them")
     assert "'b' (64)" in finding.text
     assert "0.10" in finding.text

@@ -33,8 +33,10 @@ CALIBRATED_METRICS = ("demographic_parity", "equal_opportunity")
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-4, 0.5
 #: Tables drawn for a bound; fewer, down to a tenth, if they are so large that more than a budget of numbers is needed.
 DRAWS, _BUDGET = 1_000_000, 10**8
-#: The probability that the tables drawn give too small a bound, which is a part of ε.
+#: The probability that the tables drawn give too small a bound.
 MONTE_CARLO_ERROR = 1e-9
+#: Plans whose bounds may be computed before one of them is chosen: the error of all together is a part of ε.
+MOST_COMPARED = 10_000
 #: The largest plan: cells times groups (pairs of groups count an eighth), which bounds the time that anyone's file
 #: takes; and records of a group (above it, gammas are not told apart in 64 bits).
 MOST_GAPS, MOST_RECORDS = 2**13, 2**40
@@ -332,7 +334,7 @@ def _order_statistic(sample: NDArray[np.float64], epsilon: float, upper: bool) -
 def _rank(n: int, epsilon: float) -> int:
     """Return which of n sorted distances is above the 1 − ε quantile, with the Monte Carlo error as a part of ε."""
     # The r-th smallest lies below the 1 − ε' quantile only if at least r do: a binomial probability.
-    return int(stats.binom.isf(MONTE_CARLO_ERROR, n, 1.0 - (epsilon - MONTE_CARLO_ERROR))) + 1
+    return int(stats.binom.isf(MONTE_CARLO_ERROR, n, 1.0 - (epsilon - MOST_COMPARED * MONTE_CARLO_ERROR))) + 1
 
 
 def _follows(table: Gaps, sample: NDArray[np.float64] | None, stated: float, epsilon: float, *, upper: bool) -> bool:

@@ -61,8 +61,8 @@ def plan(
 ) -> None:
     """Show the T* that calibrated cells (fit --group-aware) reach with a number of records, and the records needed.
 
-    Nothing is fitted. Name the records (--records 800 --share 0.4, or --records f=320 --records m=480), or a table, of
-    which fit certifies on one half.
+    Nothing is fitted. Name the records (--records 800 --share 0.4, or --records f=320 --records m=480), or a table:
+    fit certifies on 60 % of its records.
     """
     from certifare.certificates.calibrated import check_metric
     from certifare.certificates.claims import Claim

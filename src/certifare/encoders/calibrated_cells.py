@@ -694,7 +694,7 @@ def no_plan(sizes: Mapping[str, int], target: float, confidence: float) -> str:
     rows = plan_table(sizes, cells=(2, 6, 12), epsilon=1.0 - confidence, target=target)
     return (
         f"No calibrated cells have T* ≤ {target:g} with so few records. {plan_words(rows, sizes, target)} "
-        "A larger target, more records, fewer or pooled groups would help."
+        "A larger target, more records or merged groups would help."
     )
 
 

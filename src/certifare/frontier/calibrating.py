@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from certifare.frontier.large import Elsewhere
 
 #: Shares of the records that scores and plan are learnt from, and that set the thresholds.
-PARTS = {"train": 0.5, CERTIFY: 0.5}
+PARTS = {"train": 0.4, CERTIFY: 0.6}
 #: Noted of figures that are measured on the records that set the thresholds.
 APPROXIMATE = (
     "the certification records set the thresholds, so intervals of accuracy, AUC and explained share, which are "
@@ -71,6 +71,8 @@ class Calibration(Job):
       of the table, dropped or not.
     - ``**options``: of :class:`~certifare.frontier.job.JobOptions`.
     """
+
+    pooling = "merge small groups in the table"
 
     def __init__(
         self,

@@ -103,8 +103,8 @@ def check_repeats(table: Table) -> tuple[str, ...]:
     return count_repeats(Frame(table.features).fields(), [values.codes for values in roles]).check()
 
 
-def group_findings(groups: Levels, sizes: NDArray[np.int64]) -> list[TableFinding]:
-    """Find groups that are many numbers, and groups with few certification records."""
+def group_findings(groups: Levels, sizes: NDArray[np.int64], pooling: str) -> list[TableFinding]:
+    """Find groups that are many numbers, and groups with few certification records; say how to pool these."""
     found = []
     if suggested := suggested_comparison(groups):
         each = f"each of the {len(groups.names)} values of {groups.name!r} is a group of its own."
@@ -121,7 +121,7 @@ def group_findings(groups: Levels, sizes: NDArray[np.int64]) -> list[TableFindin
                 "warning",
                 groups.name,
                 f"few certification records of {', '.join(small)}: T* cannot be much below {min(1.0, least):.2f}",
-                "add records, or pool small groups (--pool-groups)",
+                f"add records, or {pooling}",
             )
         )
     return found

@@ -93,6 +93,8 @@ class Job:
     """What was tried; numbers of candidates are positions here."""
     labelled = True
     """Whether the table needs a label, which a train part learns."""
+    pooling = "pool small groups (--pool-groups)"
+    """How small groups can be made larger ones."""
 
     def __init__(
         self,
@@ -148,7 +150,8 @@ class Job:
         self._check_sizes()
         assert table.groups is not None  # noqa: S101  (checked at the start)
         #: What else is odd about the table, before anything is fitted.
-        self.findings = (*group_findings(table.groups, self.counted_sizes()), *training_findings(self.train))
+        of_groups = group_findings(table.groups, self.counted_sizes(), self.pooling)
+        self.findings = (*of_groups, *training_findings(self.train))
         self.notes += map(str, self.findings)
         unlabelled = int((~table.labelled).sum())
         if unlabelled:
