@@ -151,7 +151,7 @@ def check_gaps(gaps: ArrayLike) -> Gaps:
         raise ArgumentError("Gaps must be whole numbers, a row for each cell and a column for each group.")
     if table.shape[1] < 2:
         raise ArgumentError("Gaps of one group: a distance between groups needs at least two.")
-    if _work(table) > MOST_GAPS:
+    if len(table) > most_cells(table.shape[1]):
         raise ArgumentError(
             f"{table.shape[0]:,} cells and {table.shape[1]:,} groups are too many to bound as calibrated cells: use "
             "fewer of either."
@@ -161,6 +161,15 @@ def check_gaps(gaps: ArrayLike) -> Gaps:
     if float(table.sum(axis=0, dtype=np.float64).max()) > MOST_RECORDS:
         raise ArgumentError(f"More than {MOST_RECORDS:,} records in a group.")
     return table
+
+
+def most_cells(groups: int) -> int:
+    """Return the most cells that can be bounded with a number of groups.
+
+    >>> most_cells(2), most_cells(40)
+    (4096, 59)
+    """
+    return MOST_GAPS // _work(groups)
 
 
 def check_metric(metric: str) -> None:
@@ -371,10 +380,9 @@ def _beyond_two(table: Gaps, stated: float, epsilon: float, *, upper: bool) -> b
     return 1.0 - _tail_of_two(table, max(0.0, stated - _LAST_DIGITS))[1] > epsilon
 
 
-def _work(table: Gaps) -> int:
-    """Return the cost of one draw: a number of cells and groups, and an eighth of it for each difference."""
-    k, groups = table.shape
-    return int(k * (groups + math.comb(groups, 2) // 8))
+def _work(groups: int) -> int:
+    """Return the cost of one cell in one draw: a number of each group, and an eighth of it for each difference."""
+    return groups + math.comb(groups, 2) // 8
 
 
 def _bounds_pairs(table: Gaps) -> bool:
@@ -388,7 +396,7 @@ def _simulate(table: Gaps, draws: int, seed: int, measure: _Measure) -> NDArray[
     Pieces have random streams of their own, so the result does not depend on the number of threads.
     """
     k, groups = table.shape
-    draws = max(min(draws, DRAWS // 10), min(draws, _BUDGET // _work(table)))
+    draws = max(min(draws, DRAWS // 10), min(draws, _BUDGET // (k * _work(groups))))
     piece = max(1, min(draws, _AT_ONCE // (k * groups)))
     digest = hashlib.sha256(repr(table.tolist()).encode()).hexdigest()
     starts = range(0, draws, piece)

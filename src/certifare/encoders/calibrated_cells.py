@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from certifare.certificates.assumptions import READS_GROUP
 from certifare.certificates.bounding import Evidence
-from certifare.certificates.calibrated import calibrated_bound, check_metric, forecast_bound
+from certifare.certificates.calibrated import calibrated_bound, check_metric, forecast_bound, most_cells
 from certifare.certificates.certificate import Certificate
 from certifare.certificates.claims import Claim
 from certifare.certificates.counts import CellCounts
@@ -43,8 +43,8 @@ from certifare.foundation.randomness import number, stream
 from certifare.growth import Bins, CategoricalBins, encode
 from certifare.tables.frames import Field, Frame, check_lengths, read_values
 
-#: Numbers of cells that are tried where a tree grows over several directions.
-CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 250, 320, 400)
+#: Numbers of cells that are tried where a tree grows over several directions, 4 % apart: T* uses up the target.
+CELLS = tuple(sorted({round(2 * 1.04**i) for i in range(136)}))
 #: No cell of such a tree has fewer training records of a group.
 FEWEST_RECORDS = 20
 OTHER_RECORDS = "The certification records were given apart from the training records."
@@ -322,8 +322,9 @@ class CalibratedEncoder(RestrictedEncoder):
             yield from plan_without_label(*scores, sizes, int(self.max_cells), self.shares)
             return
         if len(derived.directions.columns) > 1 or len(training.labels) > 1:
-            tree = grow_directions(self._directed(training, counted), int(self.max_cells), FEWEST_RECORDS)
-            yield tree.path([k for k in CELLS if k <= self.max_cells], sizes)
+            most = min(int(self.max_cells), most_cells(len(sizes)))
+            tree = grow_directions(self._directed(training, counted), most, FEWEST_RECORDS)
+            yield tree.path([k for k in CELLS if k <= most], sizes)
             return
         label, groups = training.labels[0], training.groups.codes
         n_classes = len(label.values)

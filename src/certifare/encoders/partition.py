@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.certificates.calibrated import most_cells
 from certifare.encoders.plans import GapPlan, PlanPath, round_to_gaps
 from certifare.errors import EncoderError
 
@@ -66,7 +67,7 @@ def plan_along(
 ) -> Iterator[PlanPath]:
     """Yield plans along one score, a path for each θ, for certification samples of these sizes by group."""
     own, common = records.ranks()
-    most = int(min(max_cells, sizes.min() + 1))
+    most = int(min(max_cells, sizes.min() + 1, most_cells(len(sizes))))
     for theta in THETAS:
         place = (1.0 - theta) * own + theta * common
         edges = np.unique(np.quantile(place, np.arange(1, BINS) / BINS))
@@ -97,7 +98,7 @@ def plan_without_label(
     """
     everyone = np.ones(len(scores), dtype=bool)
     own, _ = ScoredRecords(scores, ties, groups, groups, everyone, len(sizes), 1).ranks()
-    most = int(min(max_cells, BINS, sizes.min() + 1))
+    most = int(min(max_cells, BINS, sizes.min() + 1, most_cells(len(sizes))))
     for wanted in [np.full(k, 1 / k) for k in range(2, most + 1)] if shares is None else [_checked(shares, most)]:
         k = len(wanted)
         cells = np.searchsorted(wanted.cumsum()[:-1], own, side="left")

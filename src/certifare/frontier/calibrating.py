@@ -294,13 +294,17 @@ class CalibratedSearch(Calibration):
         """Return whether T* of a plan is within a target; most that are above it are passed over at a glance."""
         i, k = self._numbered[number]
         sampled = sampled_bound(self._plan_paths[i].plans[k].gaps, 1.0 - self.claim.confidence)
-        return sampled <= target and self.bound(number) <= target
+        return sampled <= NEAR * target and self.bound(number) <= target
 
     def best(self, target: float, min_cells: int = 2) -> int | None:
         """Return the plan of the highest utility with T* within a target; None if there is none."""
         near = [i for i in self.useful(min_cells) if self.candidates[i].prediction.bound <= NEAR * target]
-        near.sort(key=lambda i: (-self.candidates[i].utility, self.candidates[i].prediction.bound))
+        near.sort(key=lambda i: (-self._kept(self.candidates[i]), self.candidates[i].prediction.bound))
         return next((i for i in near if self._within(i, target)), None)
+
+    def _kept(self, candidate: Candidate) -> float:
+        """Return what a plan keeps of the label, and of the columns as far as these are asked for."""
+        return (1.0 - self.retain) * candidate.utility + self.retain * candidate.retained
 
     def glimpse(self, limit: float, min_cells: int = 2) -> None:
         """Return nothing: cells read the group already."""
