@@ -58,7 +58,7 @@ def test_a_label_of_very_many_numbers_and_groups_of_numbers_and_a_dash_are_refus
 
 def test_groups_that_differ_in_case_only_are_pointed_out():
     frame = pd.DataFrame({"y": np.arange(4_000) % 2, "s": np.array(["f", "m", "F"])[np.arange(4_000) % 3], "x": 1.0})
-    (finding,) = group_findings(Table.from_frame(frame, label="y", sensitive="s").groups, np.full(3, 500))
+    (finding,) = group_findings(Table.from_frame(frame, label="y", sensitive="s").groups, np.full(3, 500), "")
     assert finding.text.startswith("'F' and 'f' differ in upper and lower case only")
 
 
