@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from certifare.certificates.calibrated import forecast_bound
-from certifare.encoders.partition import ScoredRecords, plan_along
+from certifare.certificates.calibrated import forecast_bound, most_cells
+from certifare.encoders.partition import ScoredRecords, plan_along, plan_without_label
 
 
 def records(n=4000, shift=1.0, seed=0, counted=None):
@@ -72,3 +72,10 @@ def test_labels_become_more_likely_from_cell_to_cell(utility):
                 cells = path.cells(k)
                 shares = np.bincount(cells, weights=data.labels) / np.bincount(cells)
                 assert np.all(np.diff(shares) > -0.1)
+
+
+def test_no_plan_has_more_cells_than_can_be_bounded_with_its_groups():
+    groups = np.repeat(np.arange(40), 100)
+    ties = np.random.default_rng(0).random(len(groups))
+    paths = plan_without_label(ties, ties, groups, np.full(40, 100), 200)
+    assert [k for path in paths for k in path.plans] == list(range(2, most_cells(40) + 1))
