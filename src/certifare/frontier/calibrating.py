@@ -61,6 +61,8 @@ BY_INTERSECTION = (
 BEYOND_CHANCE = 1.0
 #: A plan whose predicted bound exceeds the target by this factor is not computed exactly, which takes long.
 NEAR = 1.02
+#: One whose T* by a part of the draws exceeds it by this factor is not, either.
+CLOSE = 1.003
 
 
 class Calibration(Job):
@@ -294,7 +296,7 @@ class CalibratedSearch(Calibration):
         """Return whether T* of a plan is within a target; most that are above it are passed over at a glance."""
         i, k = self._numbered[number]
         sampled = sampled_bound(self._plan_paths[i].plans[k].gaps, 1.0 - self.claim.confidence)
-        return sampled <= NEAR * target and self.bound(number) <= target
+        return sampled <= CLOSE * target and self.bound(number) <= target
 
     def best(self, target: float, min_cells: int = 2) -> int | None:
         """Return the plan of the highest utility with T* within a target; None if there is none."""
