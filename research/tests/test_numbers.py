@@ -270,7 +270,7 @@ def averages(rows, k):
         for seed in sorted({r["seed"] for r in rows})
     ]
     columns = ("cells", "accuracy", "distance", "lemmas", "bound", "lower", "seconds")
-    return {column: fmean(r[column] for r in reached) for column in columns}
+    return {column: fmean(r[column] for r in reached) for column in columns if column in reached[0]}
 
 
 def ablations(caption, head, row):
