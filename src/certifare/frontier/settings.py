@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 KINDS = ("boosted", "tree", "kmeans")
 GAMMAS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
-#: For trees that are searched beside boosted encoders, which are better in most tables.
-GAMMAS_BESIDE = (0.3, 0.5, 0.7, 0.85, 0.94, 0.985)
+#: For trees that are searched beside boosted encoders, which are better in nearly all tables.
+GAMMAS_BESIDE = (0.5, 0.85, 0.985)
 CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
-#: Smallest cell sizes to try, as shares of the training records.
+#: Smallest cell sizes to try, as shares of the training records; trees beside boosted encoders have the last.
 CELL_SHARES = (0.001, 0.01)
 
 
@@ -65,7 +65,7 @@ class Grid:
     gammas : sequence of float, optional
         By default many close to 1, fewer for trees beside boosted encoders.
     min_cell_sizes : sequence of int, optional
-        By default two sizes in proportion to the number of training records.
+        By default in proportion to the number of training records: two sizes, one for trees beside boosted encoders.
     cells : sequence of int
         Numbers of cells; the smaller ones come from the same growth.
 
@@ -99,26 +99,24 @@ class Grid:
 
     def settings(self, n_train: int) -> Iterator[Setting]:
         """Yield all growths for this number of training records."""
-        sizes = self.min_cell_sizes
-        if sizes is None:
-            sizes = sorted({max(5, round(share * n_train)) for share in CELL_SHARES})
-        sizes = [size for size in dict.fromkeys(sizes) if 2 * size <= n_train]
-        if not sizes:
-            raise ArgumentError(
-                f"{n_train:,} training records are too few for cells of {min(self.min_cell_sizes or [5])}."
-            )
+        smallest = 5 if self.min_cell_sizes is None else min(self.min_cell_sizes)
+        if 2 * smallest > n_train:
+            raise ArgumentError(f"{n_train:,} training records are too few for cells of {smallest}.")
         for kind in dict.fromkeys(self.kinds):
             if kind == "kmeans":
                 for k in sorted(set(self.cells)):
                     if k <= n_train:
                         yield Setting(kind, None, None, k)
                 continue
-            gammas = self.gammas
+            beside = kind == "tree" and "boosted" in self.kinds
+            gammas, sizes = self.gammas, self.min_cell_sizes
             if gammas is None:
-                beside = kind == "tree" and "boosted" in self.kinds
                 gammas = GAMMAS_BESIDE if beside else GAMMAS
-            for gamma, size in product(dict.fromkeys(gammas), sizes):
-                yield Setting(kind, float(gamma), int(size), max(self.cells))
+            if sizes is None:
+                sizes = [max(5, round(share * n_train)) for share in (CELL_SHARES[-1:] if beside else CELL_SHARES)]
+            for gamma, size in product(dict.fromkeys(gammas), dict.fromkeys(sizes)):
+                if 2 * size <= n_train:
+                    yield Setting(kind, float(gamma), int(size), max(self.cells))
 
     def path(self, n_cells: int) -> tuple[int, ...]:
         """Return the numbers of cells to use from a growth with ``n_cells`` cells; this number is always included."""
