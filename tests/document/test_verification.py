@@ -458,6 +458,15 @@ def test_more_candidates_than_were_tried():
     assert "trying several encoders" in refusal(verify_document(few)).message
 
 
+@pytest.mark.parametrize("correction", ["holdout", "sequence"])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_as_many_encoders_were_tried_as_were_corrected_for_or_more(correction, more):
+    made = in_sequence() if correction == "sequence" else certificate(candidates=5)
+    selection = {"tried": 5 + more, "correction": correction}
+    verdict = verify_document(sign(make_statement(made, selection=selection), None).to_bytes())
+    assert verdict.passed is (more >= 0)
+
+
 def test_a_subject_named_twice():
     document = json.loads(plain())
     document["subject"].append({"name": "encoder", "digest": {"sha256": "ff" * 32}})

@@ -206,7 +206,9 @@ def test_bands_of_a_quantity_are_cut_by_the_records_that_are_not_certified(n):
     seen = np.sort(frame["pay"].to_numpy()[np.concatenate([rows["train"], rows["select"]])])
     # The smallest value that at least so large a share of them does not exceed, as NumPy counts positions.
     expected = [seen[int(np.ceil(i / n * (len(seen) - 1)))] for i in range(1, n)]
-    assert training_quantiles(frame, n, label="pay", sensitive="s", seed=3) == tuple(expected)
+    roles = {"label": "pay", "sensitive": "s"}
+    assert training_quantiles(frame, n, **roles, seed=3) == tuple(expected)
+    assert training_quantiles(frame, n, **roles) == training_quantiles(frame, n, **roles, seed=0)
 
 
 def test_a_band_below_the_smallest_value_is_none():

@@ -122,7 +122,7 @@ def training_quantiles(
 
 def _checked(parts: Mapping[str, float]) -> tuple[list[str], list[float]]:
     names, shares = list(parts), [float(share) for share in parts.values()]
-    if not names or not all(0 < share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:
+    if not names or not all(share > 0 for share in shares) or abs(sum(shares) - 1) > 1e-6:
         shown = ", ".join(f"{name}: {share:g}" for name, share in zip(names, shares, strict=True))
         raise ArgumentError(f"Shares of the parts must be positive and add up to 1; got {shown or 'none'}.")
     return names, shares
