@@ -84,6 +84,7 @@ TESTS = {
     "tables/splitting.py": ["../tables/test_splitting.py", "../test_walk.py"],
     "document/verification.py": [
         "../document/test_verification.py", "../document/test_verification_own_records.py", "../cli/test_verify.py",
+        "../document/test_verification_thresholds.py", "../document/test_statement.py",
     ],
     "document/suppression.py": ["../document/test_suppression.py", "../document/test_verification.py"],
     "document/envelopes.py": ["../document/test_envelopes.py", "../document/test_verification.py"],
