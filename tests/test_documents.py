@@ -31,7 +31,7 @@ from certifare.tables.stores import store_file
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
 #: Three columns and trees alone: a target that they can meet.
-TREE = ("--kind", "tree", "--target", "0.1")
+TREE = {"--kind": "tree", "--target": "0.1"}
 
 
 class CodeBlock(NamedTuple):
@@ -144,11 +144,16 @@ def compare(words, said, status, printed):
             assert " ".join(part.split()) in " ".join(printed.split()), f"{shlex.join(words)}\n{printed}"
 
 
-def run_all(page, monkeypatch, capsys, fit=()):
-    """Run the commands of a page, ``fit`` with these options besides, and compare what they print."""
+def run_all(page, monkeypatch, capsys, fit=None):
+    """Run the commands of a page, ``fit`` with other values of these options, and compare what they print."""
     done = []
     for words, said in commands(page):
-        status, printed = run([*words, *(fit if words[1] == "fit" else ())], monkeypatch, capsys)
+        if words[1] == "fit":
+            for option, value in (fit or {}).items():
+                if option in words:
+                    words[words.index(option) : words.index(option) + 2] = []
+                words += [option, value]
+        status, printed = run(words, monkeypatch, capsys)
         compare(words, said, status, printed)
         done.append(words[1] if words[0] == "certifare" else words[0])
     return done

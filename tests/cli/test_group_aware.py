@@ -11,7 +11,7 @@ from certifare.bundle import produce
 from certifare.certificates.assumptions import READS_GROUP
 from certifare.frontier import Grid
 
-FIT = ["--label", "paid", "--target", "0.1", "--max-cells", 8, "--no-ledger", "--group-aware"]
+FIT = ["--label", "paid", "--max-cells", 8, "--no-ledger", "--group-aware"]
 
 
 def people(n=6000, seed=0):
@@ -36,7 +36,18 @@ def folder(tmp_path_factory):
 def bundle(cli, folder):
     """Fitted once, by whoever asks first."""
     if not (folder / "bundle").exists():
-        result = cli("fit", folder / "people.csv", "--sensitive", "sex", *FIT, "-v", "--output", folder / "bundle")
+        result = cli(
+            "fit",
+            folder / "people.csv",
+            "--sensitive",
+            "sex",
+            *FIT,
+            "--target",
+            0.1,
+            "-v",
+            "--output",
+            folder / "bundle",
+        )
         assert result.status == 0, result.stderr
         assert "it reads the group, and encoding needs it too" in " ".join(result.stdout.split())
         assert "if groups are read" not in result.stdout
@@ -184,11 +195,25 @@ def test_a_plain_fit_says_what_calibrated_cells_would_give_if_that_is_more():
 
 
 def test_suppression_is_refused_before_the_work_because_counts_are_the_plan(cli, folder, tmp_path):
-    result = cli("fit", folder / "people.csv", "--sensitive", "sex", *FIT, "--suppress", 5, "-o", tmp_path / "bundle")
+    result = cli(
+        "fit",
+        folder / "people.csv",
+        "--sensitive",
+        "sex",
+        *FIT,
+        "--target",
+        0.1,
+        "--suppress",
+        5,
+        "-o",
+        tmp_path / "bundle",
+    )
     assert result.status == 2
     assert "the counts of calibrated cells are their plan" in result.stderr
 
 
 def test_fit_says_that_intervals_measured_on_the_records_that_set_thresholds_are_approximate(cli, folder, tmp_path):
-    result = cli("fit", folder / "people.csv", "--sensitive", "sex", *FIT, "-o", tmp_path / "bundle", "--json")
+    result = cli(
+        "fit", folder / "people.csv", "--sensitive", "sex", *FIT, "--target", 0.1, "-o", tmp_path / "bundle", "--json"
+    )
     assert any("are approximate" in note for note in result.json["notes"])

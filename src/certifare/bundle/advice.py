@@ -94,7 +94,9 @@ def _plan_advice(search: CalibratedSearch, target: float | None, min_cells: int)
     return (
         Advice(f"No calibrated cells have T* ≤ {target:g} with so few records."),
         Advice(f"A target of {reachable:g} would be met with these records; none was looked at.", target=reachable),
-        Advice("More records would help, or merged groups: T* falls as one over the root of a group's records."),
+        Advice(
+            "More records would help, or pooled groups (--pool-groups): T* falls as one over the root of a group's records."
+        ),
     )
 
 

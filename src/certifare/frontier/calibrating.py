@@ -74,8 +74,6 @@ class Calibration(Job):
     - ``**options``: of :class:`~certifare.frontier.job.JobOptions`.
     """
 
-    pooling = "merge small groups in the table"
-
     def __init__(
         self,
         table: Table,

@@ -86,6 +86,7 @@ class ScoreCalibration(Calibration):
 
     candidates = ()
     labelled = False
+    pooling = "merge small groups in the table"
 
     def __init__(
         self,
