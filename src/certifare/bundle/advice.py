@@ -95,7 +95,7 @@ def _plan_advice(search: CalibratedSearch, target: float | None, min_cells: int)
         Advice(f"No calibrated cells have T* ≤ {target:g} with so few records."),
         Advice(f"A target of {reachable:g} would be met with these records; none was looked at.", target=reachable),
         Advice(
-            "More records would help, or pooled groups (--pool-groups): T* falls as one over the root of a group's records."
+            "More records or pooled groups (--pool-groups) would help: T* falls as one over the root of a group's size."
         ),
     )
 
