@@ -135,7 +135,7 @@ def ours(data: Data) -> Iterator[tuple[str, str, NDArray[Any], NDArray[np.int64]
                 sensitive="its group",
                 target=target,
                 group_aware=aware,
-                grid=Grid(kinds=("boosted",)),
+                grid=None if aware else Grid(kinds=("boosted",)),
                 ledger=False,
             )
             name = f"certifare, target {target:g}{', group-aware' if aware else ''}"
