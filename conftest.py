@@ -8,6 +8,8 @@ import pytest
 
 # None of them counts looks in the ledger of whoever runs them.
 os.environ["CERTIFARE_STATE"] = "off"
+# Processes of tests share the cores: a thread that waits for another must not spin.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Examples of the baselines need PyTorch. Any other module that cannot be imported is an error, not a skipped test.
 if importlib.util.find_spec("torch") is None:
