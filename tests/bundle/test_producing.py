@@ -157,7 +157,7 @@ def test_several_labels_weights_and_missing_groups():
     bundle = produce(frame, label=["paid", "old"], sensitive="sex", weight="w", target=0.3, grid=GRID)
     assert bundle.encoder.labels_[1][0] == "old"
     assert {e.reason for e in bundle.exclusions} == {
-        "group missing, of all records, before the split",
+        "group missing (of all records, before the split)",
         "left out by thinning to the weights",
     }
 

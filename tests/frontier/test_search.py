@@ -161,7 +161,7 @@ def test_exclusions_of_the_table_are_in_the_certificate(make_people, grid):
     table = Table.from_frame(frame, label="paid", sensitive="sex", drop=["promoted", "weight", "home", "region"])
     _, certificate = Search(table, grid).run().certify([0])[0]
     assert [(e.reason, e.records) for e in certificate.exclusions] == [
-        ("group missing, of all records, before the split", 100)
+        ("group missing (of all records, before the split)", 100)
     ]
 
 

@@ -366,7 +366,7 @@ class Job:
 
     def _exclusions(self) -> tuple[Exclusion, ...]:
         """Return the records that were left out, before and after the split."""
-        before = (Exclusion(f"{e.reason}, of all records, before the split", e.records) for e in self.table.exclusions)
+        before = (Exclusion(f"{e.reason} (of all records, before the split)", e.records) for e in self.table.exclusions)
         return (*before, *self.certify_sample.exclusions)
 
     def _provenance(self, *besides: str) -> Provenance:
