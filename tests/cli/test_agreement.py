@@ -26,7 +26,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from tests.conftest import FULL
-from tests.engines.conftest import postgres, spark  # noqa: F401  (fixtures)
+from tests.engines.conftest import postgres, s3_server, spark  # noqa: F401  (fixtures)
 
 from certifare import FairTreeEncoder, load_encoder
 from certifare.certificates.rounding import round_up

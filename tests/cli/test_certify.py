@@ -51,7 +51,7 @@ def test_records_left_out_are_counted(cli, files, tmp_path):
     assert sum(e["records"] for e in again.json["counts"]["exclusions"]) == 10
     small = cli("certify", files / "encoder.json", tmp_path / "gaps.csv", "--sensitive", "sex", "--unknown-groups")
     assert small.status == 2
-    assert "10 records" in small.stderr
+    assert "10 certification records" in small.stderr
 
 
 def test_a_bound_above_the_maximum_exits_with_1(cli, files):
@@ -69,7 +69,7 @@ def test_a_bound_above_the_maximum_exits_with_1(cli, files):
         (["--sensitive", "sexx"], "Did you mean 'sex'"),
         (["--sensitive", "sex", "--label", "approved", "--metric", "parity"], "demographic_parity"),
         (["--sensitive", "sex", "--metric", "equalized_odds"], "--label"),
-        (["--sensitive", "sex", "--confidence", "2"], "confidence"),
+        (["--sensitive", "sex", "--confidence", "2"], "Confidence 2"),
         (["--sensitive", "sex", "--max", "3"], "[0, 1]"),
         (["--sensitive", "sex", "--key", "key.pem"], "--output"),
         (["--sensitive", "sex", "--min-group-size", "5000"], "min_group_size"),
