@@ -602,6 +602,12 @@ def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch, capsys,
         write_people(Path(folder) / "part.parquet", rows)
     with store_file("s3://people/2024/part.parquet") as local:
         local.write_bytes(Path("people/part.parquet").read_bytes())
+    if spark:  # Java that another test started has another working directory
+        from pyspark import SparkContext
+
+        if SparkContext._gateway is not None:
+            SparkContext._gateway.shutdown()
+            SparkContext._gateway = SparkContext._jvm = None
     names = execute("docs/scale.md", without=None if spark else "SparkSession")
     assert names["certificate"].bound < 1.0
     done = run_all("docs/scale.md", monkeypatch, capsys)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from certifare.bundle.result import Bundle, describe
+from certifare.bundle.result import Bundle, bundle_of
 from certifare.certificates.consequences import target_for_ratio
 from certifare.errors import ArgumentError
 from certifare.frontier.calibrating import CalibratedSearch
@@ -192,16 +192,16 @@ def _choose(
         frontier = Frontier(search, "holdout")
         knee = search.knee(min_cells)
         if not knee:
-            return describe(frontier, None, min_cells=min_cells)
+            return bundle_of(frontier, None, min_cells=min_cells)
         return Bundle.of(frontier, frontier.points[knee[0]], min_cells=min_cells, progress=progress)
     if isinstance(search, CalibratedSearch):
         frontier, best = Frontier(search, "holdout"), search.best(target, min_cells)
         if best is None:
-            return describe(frontier, None, min_cells=min_cells, target=target)
+            return bundle_of(frontier, None, min_cells=min_cells, target=target)
         return Bundle.of(frontier, frontier.points[best], target=target, min_cells=min_cells, progress=progress)
     numbers = search.chain(min_cells)
     if not numbers:
-        return describe(Frontier(search, "holdout"), None, min_cells=min_cells, target=target)
+        return bundle_of(Frontier(search, "holdout"), None, min_cells=min_cells, target=target)
     walked, found = search.walk(numbers, target, progress=progress)
     if found is None:
         frontier, chosen = Frontier(search, "holdout"), None
@@ -211,7 +211,7 @@ def _choose(
         chosen = frontier.points[number]
     if progress is not None:
         progress("measuring", 0, 1)
-    return describe(
+    return bundle_of(
         frontier,
         chosen,
         min_cells=min_cells,

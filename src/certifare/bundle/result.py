@@ -155,7 +155,7 @@ class Bundle:
         frontier.certificate(point)  # refuses a point that was not certified with the others
         if progress is not None:
             progress("measuring", 0, 1)
-        return describe(frontier, frontier.points[number], min_cells=min_cells, target=target)
+        return bundle_of(frontier, frontier.points[number], min_cells=min_cells, target=target)
 
     @property
     def tried(self) -> int:
@@ -313,7 +313,7 @@ class Bundle:
         return f"{self.verdict}{asked}: {self.advice[0].text if self.certificate is None else self.certificate}"
 
 
-def describe(
+def bundle_of(
     frontier: Frontier,
     point: Point | None,
     *,

@@ -23,7 +23,7 @@ from certifare.cli.options import (
     declare,
     with_options,
 )
-from certifare.cli.result import show_plans
+from certifare.cli.printing import show_plans
 from certifare.cli.terminal import emit, show_left_out
 from certifare.errors import ArgumentError
 
