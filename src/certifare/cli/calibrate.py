@@ -35,9 +35,9 @@ from certifare.cli.options import (
     up_to,
     with_options,
 )
+from certifare.cli.printing import VERDICTS, show_bundle, show_plans
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
-from certifare.cli.printing import VERDICTS, show_bundle, show_plans
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, out, printable, show_left_out, show_notes
 from certifare.errors import ArgumentError

@@ -12,9 +12,9 @@ from rich.text import Text
 from certifare.cli.arguments import check_distance
 from certifare.cli.honoured import printed, refuse_ignored
 from certifare.cli.options import Json, Seed, Verbose, declare
+from certifare.cli.printing import show_bundle
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
-from certifare.cli.printing import show_bundle
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, out
 from certifare.foundation.storage import open_regular

@@ -27,9 +27,9 @@ from certifare.cli.options import (
     option,
     with_options,
 )
+from certifare.cli.printing import show_bundle
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
-from certifare.cli.printing import show_bundle
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit
 from certifare.errors import ArgumentError
