@@ -605,8 +605,10 @@ def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch, capsys,
     if spark:  # Java that another test started has another working directory
         from pyspark import SparkContext
 
-        if SparkContext._gateway is not None:
-            SparkContext._gateway.shutdown()
+        if (gateway := SparkContext._gateway) is not None:
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait(60)
             SparkContext._gateway = SparkContext._jvm = None
     names = execute("docs/scale.md", without=None if spark else "SparkSession")
     assert names["certificate"].bound < 1.0
