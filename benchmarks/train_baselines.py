@@ -14,6 +14,10 @@ under NVIDIA's multi-process service (nvidia-cuda-mps-control -d), some eight of
 takes all others with it. What has not ended after --limit seconds is ended and said, with what it had found so far.
 Results are JSON lines: counts of (group, label, prediction) on the test records, so that every figure can be computed
 from them, with every argument of the training.
+
+Alone on the GPU (or, with --one-core, beside others on one core each): how long one setting takes, on M-fold records:
+                python3 benchmarks/train_baselines.py time --arrays dist/arrays --out $OUT ca-0
+Back here:      cat times.jsonl >> research/src/certifare_research/experiments/times.jsonl
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import resource
 import sys
 import threading
 import time
@@ -42,7 +47,9 @@ FARE = "FARE as published"
 NETWORKS = {"mlp50": (50,), "logistic": (), "mlp50-50": (50, 50), "mlp50-raw": (50,)}
 REPEATS = 5
 #: Trees of FARE whose networks are trained at once.
-AT_ONCE = 48
+AT_ONCE = 72
+#: How often records are repeated to measure times.
+TIMES = (1, 4, 16)
 #: Settings per method that trees and forests are trained on.
 TREES = 6
 #: Training records of the attack; more take longer and find no more.
@@ -147,6 +154,11 @@ class Results:
             self.file.flush()
 
 
+def labels_of(arrays) -> dict[str, np.ndarray]:
+    """Return what networks are to predict: the other tasks where a data set has some, else its label."""
+    return {t: arrays.tasks[:, i] for i, t in enumerate(arrays.task_names)} or {"y": arrays.y}
+
+
 def counts(s: np.ndarray, y: np.ndarray, predicted: np.ndarray) -> list[int]:
     return np.bincount(s * 4 + y * 2 + predicted, minlength=8).tolist()
 
@@ -245,7 +257,7 @@ def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
     z[bad] = 0.0
     at, test = arrays.train, ~arrays.train
     s = arrays.s.astype(np.int64)
-    tasks = {"y": arrays.y, **{t: arrays.tasks[:, i] for i, t in enumerate(arrays.task_names)}}
+    tasks = labels_of(arrays)
     known, fresh = z[:, at], z[:, test]
     left: list[Any] = []
     full, first, every = base["effort"] == job.effort, base["split"] == 0, range(len(settings))
@@ -294,7 +306,7 @@ def run_fare(job: Job, arrays, args, results: Results) -> None:
 
     encoders = load(Path(args.arrays) / _fare_file(job.data, job.splits[0], job.metric))
     s, at = arrays.s.astype(np.int64), arrays.train
-    labels = {"y": arrays.y, **{t: arrays.tasks[:, i] for i, t in enumerate(arrays.task_names)}}
+    labels = labels_of(arrays)
     base = {"data": job.data, "split": job.splits[0], "method": FARE, "metric": job.metric, "effort": 1.0, "seed": 0}
     done = 0
     while chunk := list(itertools.islice(encoders, AT_ONCE if not args.thin else 2 * (not done))):
@@ -399,6 +411,55 @@ def run(names: list[str], args: argparse.Namespace) -> None:
     sys.exit(1 if failed else 0)
 
 
+def clock(names: list[str], args: argparse.Namespace) -> None:
+    """Time one setting from the middle of each grid, on the training records repeated M times.
+
+    M = 1 runs to its end. A larger M runs on as many of its epochs as --each seconds are expected to allow.
+    """
+    import torch
+
+    from certifare_research.baselines.arrays import Arrays
+    from certifare_research.baselines.grids import METHODS, encode_grid, grid
+
+    Path(args.out).mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    device = "cpu" if args.one_core else "cuda"
+    methods = args.methods.split(",") if args.methods else METHODS
+    results = Results(Path(args.out) / f"times{'-' + methods[0] if args.one_core else ''}.jsonl")
+    once = Arrays.load(Path(args.arrays) / f"{names[0]}.npz")
+    whole: dict[str, float] = {}
+    for method in methods if not args.one_core else ():  # starts the libraries
+        encode_grid(method, subset(once, 2000), grid(method, once.family, 3)[1:2], effort=0.02, device=device)
+    for times in TIMES[:1] if args.one_core else TIMES:
+        arrays = subset(once, args.rows) if args.rows else once
+        fields = ("numbers", "codes", "y", "s", "train", "discrete")
+        arrays = replace(arrays, **{name: np.repeat(getattr(arrays, name), times, axis=0) for name in fields})
+        for method in methods:
+            scaled = method != "FairPath"  # as many batches whatever the number of records
+            share = min(1.0, args.each / (whole[method] * times)) if times > 1 and scaled else args.effort
+            if not args.one_core:
+                torch.cuda.reset_peak_memory_stats()
+            begun, used = time.time(), time.process_time()
+            # LAFTR in one kernel, since it has ten times as many steps as others
+            fuse = method == "LAFTR" and not args.one_core
+            encode_grid(method, arrays, grid(method, arrays.family, 3)[1:2], effort=share, device=device, fuse=fuse)
+            seconds = (time.process_time() - used) if args.one_core else time.time() - begun
+            if times == 1:
+                whole[method] = seconds
+            results.add(
+                method=method,
+                M=times,
+                place="one core" if args.one_core else "GPU",
+                records=len(arrays.y),
+                share=share,
+                seconds=round(seconds, 2),
+                gb=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
+                if args.one_core
+                else round(torch.cuda.max_memory_allocated() / 2**30, 2),
+            )
+            say(args, f"{method}, M = {times}, {100 * share:.0f} % of the epochs: {seconds:.1f} s")
+
+
 def _split(name: str) -> tuple[str, tuple[int, ...]]:
     """``ca-0``, or ``ca-0+1@0.3=CVIB,FCRL`` with two splits, the effort and the methods."""
     data, _, splits = name.partition("=")[0].partition("@")[0].rpartition("-")
@@ -415,7 +476,7 @@ def subset(arrays, rows: int):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["prepare", "run", "gather"])
+    parser.add_argument("command", choices=["prepare", "run", "gather", "time"])
     parser.add_argument(
         "names",
         nargs="+",
@@ -448,6 +509,8 @@ def main() -> None:
     parser.add_argument("--trees", action="store_true", help="trees and forests on the first split of CA")
     parser.add_argument("--tf32", action="store_true", help="matrix products in TensorFloat-32")
     parser.add_argument("--fuse", action="store_true", help="compile the losses; takes a minute, then saves time")
+    parser.add_argument("--each", type=float, default=20, help="time: seconds for a setting on repeated records")
+    parser.add_argument("--one-core", action="store_true", help="time: on one core, M = 1 alone")
     parser.add_argument("--workers", type=int, default=12, help="jobs side by side")
     parser.add_argument("--scratch", default=".", help="folder for files of single jobs")
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which all jobs are ended")
@@ -467,6 +530,8 @@ def main() -> None:
             parser.error(f"no data set {name!r}: choose from {', '.join(PARTS)}, with a split (ca-0)")
     if args.command == "prepare":
         prepare(args.names, Path(args.out))
+    elif args.command == "time":
+        clock(args.names, args)
     else:
         run(args.names, args)
 
