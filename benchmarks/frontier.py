@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, KMeansEncoder, certify_counts
+from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, certify_counts
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.information import retained_information
 from certifare.tables.frames import Field, Frame
@@ -195,12 +195,6 @@ def grown_points(
             yield Point(data, whole, grown.cells_at(k))
 
 
-def kmeans_points(data: Data, ks: Iterable[int]) -> Iterator[Point]:
-    for k in ks:
-        encoder = KMeansEncoder(k, categorical_features=data.categorical).fit(data.of(0))
-        yield Point(data, [encoder.apply(data.of(part)) for part in range(3)], np.arange(encoder.n_cells_))
-
-
 def ceiling(data: Data) -> str:
     """Gradient boosting that ignores the groups: accuracy and distance of its own predictions."""
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -273,8 +267,6 @@ def compare(data: Data, quick: bool, retain: Iterable[float], only: str) -> None
         tried: list[dict[str, Any]] = [{"gamma": gamma} for gamma in gammas]
         rows[name] = list(grown_points(data, encoder, tried, ks))
         notes.append(f"{name}: {len(rows[name])} settings in {time.perf_counter() - start:.0f} s")
-    if only in "k-means":
-        rows["k-means"] = list(kmeans_points(data, (2, 5, 20) if quick else (2, 3, 5, 10, 20, 50)))
     report(data, rows, notes)
 
 

@@ -68,7 +68,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_records_are_read_and_coded_once_for_all_kinds(table: Table, calls: Counter[str], tmp_path: Path) -> None:
-    grid = Grid(kinds=("boosted", "tree", "kmeans"), gammas=(0.5,), min_cell_sizes=(100,), cells=(2, 4))
+    grid = Grid(kinds=("boosted", "tree"), gammas=(0.5,), min_cell_sizes=(100,), cells=(2, 4))
     bundle = produce(table, target=0.9, grid=grid, n_jobs=1)
     assert bundle.encoder is not None
     assert calls["read_training"] == 1

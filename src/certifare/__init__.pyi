@@ -15,7 +15,6 @@ from .document.policy import Policy as Policy
 from .encoders import BoostedEncoder as BoostedEncoder
 from .encoders import CalibratedEncoder as CalibratedEncoder
 from .encoders import FairTreeEncoder as FairTreeEncoder
-from .encoders import KMeansEncoder as KMeansEncoder
 from .encoders import load_encoder as load_encoder
 from .errors import CertifareError as CertifareError
 from .frontier.readiness import Readiness as Readiness

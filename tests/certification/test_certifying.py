@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts, load_encoder
+from certifare import CellCounts, FairTreeEncoder, certify, certify_counts, load_encoder
 from certifare.certificates.assumptions import ASSUMPTIONS, NOT_LOOKED_UP
 from certifare.errors import ArgumentError, GroupError, RepeatedRecordsError, TableError, TrainingOverlapError
 
@@ -154,7 +154,7 @@ def test_missing_groups(encoder, fresh):
 def test_groups_must_be_known(fresh):
     X, y = people(1_000, 3)
     features = X.drop(columns=["sex", "region"])
-    encoder = KMeansEncoder(n_cells=4).fit(features, y, sensitive_features=X["sex"])
+    encoder = FairTreeEncoder(max_cells=4).fit(features, y, sensitive_features=X["sex"])
     with pytest.raises(GroupError, match="sensitive_features"):
         certify(encoder, fresh[0])
     assert certify(encoder, fresh[0], sensitive_features=fresh[0]["sex"]).bound < 1.0

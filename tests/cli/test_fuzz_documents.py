@@ -25,7 +25,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from certifare import BoostedEncoder, CalibratedEncoder, FairTreeEncoder, KMeansEncoder, Table, certify
+from certifare import BoostedEncoder, CalibratedEncoder, FairTreeEncoder, Table, certify
 from certifare.bundle import write_rows
 from certifare.certification.certifying import TableSource, count_records
 from certifare.cli import main
@@ -76,7 +76,6 @@ def world(tmp_path_factory):
     encoders = {
         "tree": FairTreeEncoder(0.3, 5, 20),
         "boosted": BoostedEncoder(0.3, 4, 20, folds=2, grid=3, score_model=quick),
-        "kmeans": KMeansEncoder(4),
         "calibrated": CalibratedEncoder(target=0.5, max_cells=3, folds=2, score_model=quick),
     }
     for name, encoder in encoders.items():
@@ -465,7 +464,7 @@ def test_every_document_in_every_place(world, tmp_path):
 def test_the_documents_themselves_are_fine(world, tmp_path):
     """What is damaged above works undamaged, or the tests would show nothing."""
     fresh = world / "fresh.csv"
-    for encoder in ("tree", "boosted", "kmeans"):
+    for encoder in ("tree", "boosted"):
         assert run("show", world / f"{encoder}.json")[0] == 0
         assert run("encode", world / f"{encoder}.json", fresh, tmp_path / f"{encoder}.csv")[0] == 0
         assert run("certify", world / f"{encoder}.json", fresh, "--sensitive", "sex")[0] == 0

@@ -57,7 +57,6 @@ WAYS = {
         "csv": (SEARCH, {"records", "csv", "memory", "grown", "printed"}),
         "parquet": (["{parquet}", *SEARCH[1:]], {"records", "binary", "memory", "grown", "printed"}),
         "large": (["{large}", *SEARCH[1:]], {"records", "binary", "large", "grown", "printed"}),
-        "kmeans": ([*SEARCH, "--kind", "kmeans"], {"records", "csv", "memory", "printed"}),
         "cluster": (
             [*SEARCH, "--cluster", "home"],
             {"records", "csv", "memory", "grown", "printed", "cluster"},

@@ -106,7 +106,7 @@ def test_numbers_whose_squares_overflow_are_worked_with(cli, here):
     frame = pd.read_csv("fresh.csv")
     frame["wealth"] = np.where(np.arange(len(frame)) % 2, 1e160, -1.7e308)
     frame.to_csv("rich.csv", index=False)
-    for kind in ("tree", "kmeans"):
+    for kind in ("tree", "boosted"):
         result = cli("sweep", "rich.csv", *ROLES, *QUICK, "--kind", kind, "--no-ledger", "--json")
         assert result.status == 0, result.stderr
         assert np.isfinite(result.json["knee"]["retained"])

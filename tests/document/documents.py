@@ -3,10 +3,11 @@
 import json
 
 import numpy as np
+import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.signer import CryptoSigner
 
-from certifare import CellCounts, KMeansEncoder, certify_counts
+from certifare import CellCounts, FairTreeEncoder, certify_counts
 from certifare.certificates import Exclusion, FixedSequence
 from certifare.document import make_statement, sign
 
@@ -42,9 +43,16 @@ def in_sequence(digest="3d" * 32, **options):
     return certify_counts(counts, sequence=walked, witness=certificate().witnesses)
 
 
+def encoder_of(values):
+    """Return an encoder of the column x, with a cell for each of these values."""
+    x = np.repeat(np.asarray(values, dtype=float), 2)
+    encoder = FairTreeEncoder(gamma=0.0, max_cells=len(values), min_cell_size=1)
+    return encoder.fit(pd.DataFrame({"x": x}), x, sensitive_features=np.tile(["f", "m"], len(values)))
+
+
 def encoder_file(path, n_cells=5):
     """Write an encoder of so many cells; as many as the certificate has, unless given."""
-    KMeansEncoder(n_cells).fit(np.arange(n_cells, dtype=float)[:, None]).save(path)
+    encoder_of(range(n_cells)).save(path)
     return path
 
 

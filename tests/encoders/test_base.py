@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 
-from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder
+from certifare import BoostedEncoder, FairTreeEncoder
 from certifare.encoders import Fingerprint
 from certifare.errors import EncoderError, GroupError, MissingColumnError, TableError
 
@@ -25,7 +25,6 @@ FEATURES = ["age", "hours", "job", "member"]
 ENCODERS = [
     FairTreeEncoder(gamma=0.3, max_cells=8, min_cell_size=50, sensitive="sex"),
     BoostedEncoder(gamma=0.3, max_cells=4, min_cell_size=50, sensitive="sex", folds=2, score_model=quick_model()),
-    KMeansEncoder(n_cells=5, sensitive="sex"),
 ]
 
 

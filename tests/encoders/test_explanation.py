@@ -9,7 +9,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from certifare import BoostedEncoder, CalibratedEncoder, FairTreeEncoder, KMeansEncoder, load_encoder
+from certifare import BoostedEncoder, CalibratedEncoder, FairTreeEncoder, load_encoder
 from certifare.encoders.explanation import decompose
 from certifare.encoders.forest import Forest
 from certifare.encoders.scoremap import split_sides
@@ -52,7 +52,7 @@ def check_changes(encoder, X, row, explanation, groups=None):
             continue
         record[change.column] = np.nextafter(change.to, np.inf) if change.direction == "above" else change.to
         assert encoder.apply(record, **options)[0] == change.cell != explanation.cell
-        if not np.isnan(value) and not isinstance(encoder, KMeansEncoder):
+        if not np.isnan(value):
             for share in (0.3, 0.9, 1.0):
                 record[change.column] = value + share * (change.to - value)
                 if change.direction == "above" or share < 1.0:
@@ -60,7 +60,7 @@ def check_changes(encoder, X, row, explanation, groups=None):
 
 
 @pytest.mark.parametrize("row", [0, 3, 17, 100])
-@pytest.mark.parametrize("kind", ["tree", "boosted", "kmeans"])
+@pytest.mark.parametrize("kind", ["tree", "boosted"])
 def test_changes_of_every_kind_of_encoder_lead_where_they_say(people, kind, row, request):
     X, _, _, _ = people
     encoder = request.getfixturevalue(f"of_{kind}")
@@ -68,7 +68,7 @@ def test_changes_of_every_kind_of_encoder_lead_where_they_say(people, kind, row,
     assert explanation.cell == encoder.apply(X)[row]
     assert explanation.rules == encoder.describe()[explanation.cell].rules
     assert explanation.records == encoder.describe()[explanation.cell].records
-    assert explanation.deciding or kind == "kmeans"
+    assert explanation.deciding
     check_changes(encoder, X, row, explanation)
     json.dumps(explanation.to_dict(), allow_nan=False)
     assert f"cell {explanation.cell}" in str(explanation)
@@ -84,12 +84,6 @@ def of_tree(people):
 def of_boosted(people):
     X, y, _, s = people
     return boosted().fit(X, y, sensitive_features=s)
-
-
-@pytest.fixture(scope="module")
-def of_kmeans(people):
-    X, _, _, _ = people
-    return KMeansEncoder(n_cells=5).fit(X)
 
 
 def test_the_steps_of_a_tree_hold_for_its_record_and_lead_to_its_cell(people, of_tree):

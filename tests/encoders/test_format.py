@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.naive_bayes import GaussianNB
 
-from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder, load_encoder
+from certifare import BoostedEncoder, FairTreeEncoder, load_encoder
 from certifare.encoders.format import format_json
 from certifare.errors import EncoderError, FileError
 
@@ -31,7 +31,6 @@ ENCODERS = {
     "tree": FairTreeEncoder(gamma=0.2, max_cells=10, min_cell_size=5),
     "boosted": boosted(),
     "boosted, retain": boosted(retain=0.4),
-    "kmeans": KMeansEncoder(n_cells=7),
 }
 
 
@@ -90,16 +89,12 @@ def test_saving_again_writes_the_same_bytes(saved, tmp_path):
 
 
 def test_smaller_encoders_survive(encoder, saved, table):
-    if isinstance(encoder, KMeansEncoder):
-        return
     loaded = load_encoder(saved)
     for k in (1, 2, encoder.n_cells_):
         same(encoder.at(k), loaded.at(k), table)
 
 
 def test_a_smaller_encoder_publishes_only_itself(encoder, table, tmp_path):
-    if isinstance(encoder, KMeansEncoder):
-        return
     encoder.at(3).save(tmp_path / "small.json")
     loaded = load_encoder(tmp_path / "small.json")
     same(encoder.at(3), loaded, table)
@@ -140,7 +135,7 @@ def test_only_edges_that_are_used_are_published(table, tmp_path):
         min_size=20,
         max_size=40,
     ),
-    st.sampled_from(["tree", "boosted", "kmeans"]),
+    st.sampled_from(["tree", "boosted"]),
 )
 def test_round_trip_of_any_table(tmp_path, rows, kind):
     table = pd.DataFrame(rows, columns=["number", "text", "code", "flag"])
@@ -321,14 +316,13 @@ class TestHostileFiles:
         refused(self.change(saved, "parents", 0, value=2), "not a leaf")
         refused(self.change(saved, "labels", value=[]), "has labels and groups")
 
-    @pytest.mark.parametrize("encoder", ["kmeans"], indirect=True)
+    @pytest.mark.parametrize("encoder", ["boosted, retain"], indirect=True)
     def test_centres_that_are_none(self, saved, refused):
-        refused(self.change(saved, "space", "scales", 0, value=0.0), "> 0.0")
-        refused(self.change(saved, "space", "means", value=[]), "one mean and scale")
-        refused(self.change(saved, "space", "centres", value=[]), "rows")
-        refused(self.change(saved, "space", "centres", 0, value=[1.0]), "rows")
-        refused(self.change(saved, "space", "centres", value=[[1.0]]), "other coordinates")
-        refused(self.change(saved, "cells", value=[]), "cells: 0 instead of 7")
+        refused(self.change(saved, "clusters", "scales", 0, value=0.0), "> 0.0")
+        refused(self.change(saved, "clusters", "means", value=[]), "one mean and scale")
+        refused(self.change(saved, "clusters", "centres", value=[]), "rows")
+        refused(self.change(saved, "clusters", "centres", 0, value=[1.0]), "rows")
+        refused(self.change(saved, "clusters", "centres", value=[[1.0]]), "other coordinates")
 
 
 @given(

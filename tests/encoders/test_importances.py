@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import BoostedEncoder, CalibratedEncoder, CellCounts, FairTreeEncoder, KMeansEncoder, certify_counts
+from certifare import BoostedEncoder, CalibratedEncoder, CellCounts, FairTreeEncoder, certify_counts
 from certifare.encoders.cellscores import calibration
 from certifare.errors import ArgumentError, EncoderError
 
@@ -62,7 +62,7 @@ def test_shuffling_a_column_costs_what_the_column_drives(people, encoder):
 def test_the_same_seed_gives_the_same_importances(people):
     X, y, s = people
     labels = pd.DataFrame({"y": y.map({True: "yes", False: "no"}), "rating": np.digitize(X["skill"], [-0.5, 0.5])})
-    encoder = KMeansEncoder(n_cells=6).fit(X)
+    encoder = FairTreeEncoder(max_cells=6).fit(X, y, sensitive_features=s)
     labels.loc[:100, "y"] = None
     first, again = (encoder.importances(X, labels, sensitive_features=s, repeats=1, seed=4) for _ in range(2))
     assert first == again
@@ -80,7 +80,7 @@ def test_a_column_that_is_not_used_has_no_importance(people):
 
 def test_no_repeats_and_a_single_group_are_refused(people):
     X, y, s = people
-    encoder = KMeansEncoder(n_cells=3).fit(X)
+    encoder = FairTreeEncoder(max_cells=3).fit(X, y, sensitive_features=s)
     with pytest.raises(ArgumentError, match="repeats=0"):
         encoder.importances(X, y, sensitive_features=s, repeats=0)
     with pytest.raises(EncoderError, match="one group"):

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 
-from certifare import BoostedEncoder, CalibratedEncoder, KMeansEncoder, load_encoder
+from certifare import BoostedEncoder, CalibratedEncoder, load_encoder
 from certifare.encoders.sql import feature_columns, write_cell
 from certifare.engines.sql.warehouse import SQLite
 from certifare.errors import EncoderError, TableError
@@ -173,8 +173,6 @@ def test_what_cannot_be_written(fresh, calibrated):
             encoder.to_sql()
     with pytest.raises(EncoderError, match="written for duckdb, postgres, sqlite, not for spark"):
         encoder.to_sql("spark")
-    with pytest.raises(EncoderError, match="A KMeansEncoder cannot be written as SQL"):
-        KMeansEncoder(2).fit(frame[["wage"]]).to_sql()
     with pytest.raises(EncoderError, match="Fit with a column that identifies records: certifare fit --tie-column"):
         calibrated.__class__(**{**calibrated.get_params(), "tie_column": None}).fit(
             frame, label, sensitive_features=group

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from certifare import BoostedEncoder, CalibratedEncoder, FairTreeEncoder, KMeansEncoder
+from certifare import BoostedEncoder, CalibratedEncoder, FairTreeEncoder
 from certifare.tables.frames import Frame
 
 
@@ -65,18 +65,11 @@ QUICK = HistGradientBoostingClassifier(max_iter=2, random_state=0)
 ENCODERS = [
     Tree(gamma=0.1, min_cell_size=1, max_cells=5),
     Boosted(gamma=0.1, min_cell_size=1, max_cells=5, folds=2, grid=4, score_model=QUICK),
-    KMeansEncoder(n_cells=3),
     Calibrated(target=0.9, folds=2, score_model=QUICK),
 ]
 
 
-def not_expected(estimator):
-    """Centres begin at records that are drawn by their place: scikit-learn expects this of its own KMeans, too."""
-    order = {"check_sample_weight_equivalence_on_dense_data": "the order of records matters"}
-    return order if isinstance(estimator, KMeansEncoder) else {}
-
-
-@parametrize_with_checks(ENCODERS, expected_failed_checks=not_expected)
+@parametrize_with_checks(ENCODERS)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts
+from certifare import CellCounts, FairTreeEncoder, certify, certify_counts
 from certifare.errors import EncoderError, TrainingOverlapError
 
 
@@ -38,12 +38,6 @@ def test_every_smaller_encoder_is_inside(encoder, table):
 def test_larger_encoders_are_not(encoder, k):
     with pytest.raises(EncoderError, match="1 to 12 cells"):
         encoder.at(k)
-
-
-def test_k_means_has_no_smaller_encoders():
-    encoder = KMeansEncoder(3).fit(np.arange(9.0)[:, None])
-    with pytest.raises(EncoderError, match="fit one with 2 cells"):
-        encoder.at(2)
 
 
 def test_cells_keep_their_minimum_size(encoder, table):

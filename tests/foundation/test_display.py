@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
 
-from certifare import FairTreeEncoder, KMeansEncoder, certify
+from certifare import FairTreeEncoder, certify
 from certifare.bundle import produce
 from certifare.drawing.svg import tag
 from certifare.encoders.weighting import repeated_rows
@@ -74,14 +74,6 @@ def test_weights_that_are_whole_numbers_equal_repeated_records(people):
     assert str(plain.describe()) != str(weighted.describe())
     out = FairTreeEncoder(**settings).fit_transform(X, y, sample_weight=weights)
     assert len(out) == len(X)
-
-
-def test_k_means_ignores_records_of_weight_zero():
-    """A record far away has a cell of its own, unless it weighs nothing."""
-    X = np.array([[0.0], [1.0], [10.0], [11.0], [100.0]])
-    encoder = KMeansEncoder(n_cells=2).fit(X, sample_weight=[50, 50, 50, 50, 0])
-    assert encoder.apply(X).tolist() == [0, 0, 1, 1, 1] or encoder.apply(X).tolist() == [1, 1, 0, 0, 0]
-    assert KMeansEncoder(n_cells=2).fit(X).apply(X)[:4].std() == 0
 
 
 def test_fractional_weights_are_kept_within_one_record():

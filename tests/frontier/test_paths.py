@@ -21,7 +21,7 @@ def explore(parts, grid):
     return Explorer(parts["train"], {"select": parts["select"], "certify": parts["certify"]}, grid, COMMON)
 
 
-@pytest.mark.parametrize("kind", ["tree", "boosted", "kmeans"])
+@pytest.mark.parametrize("kind", ["tree", "boosted"])
 def test_counts_of_a_path_are_those_of_each_encoder_by_itself(parts, kind):
     grid = Grid(kinds=[kind], gammas=[0.6], min_cell_sizes=[40], cells=[2, 3, 7])
     explorer = explore(parts, grid)

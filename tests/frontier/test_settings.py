@@ -11,11 +11,6 @@ def test_settings_are_every_combination_once():
     assert {s[3] for s in found} == {9}
 
 
-def test_kmeans_has_one_setting_for_each_number_of_cells():
-    found = list(Grid(kinds=["kmeans"], cells=[2, 5, 5]).settings(100))
-    assert [(s.kind, s.gamma, s.max_cells) for s in found] == [("kmeans", None, 2), ("kmeans", None, 5)]
-
-
 def test_cell_sizes_follow_the_number_of_records():
     sizes = sorted({s.min_cell_size for s in Grid(kinds=["tree"]).settings(100_000)})
     assert sizes == [100, 1000]

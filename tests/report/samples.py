@@ -5,7 +5,7 @@ import numpy as np
 from certifare import CellCounts, certify, certify_counts
 from certifare.certificates import Exclusion
 from certifare.document import make_statement, sign, write_document
-from certifare.encoders import BoostedEncoder, CalibratedEncoder, FairTreeEncoder, KMeansEncoder
+from certifare.encoders import BoostedEncoder, CalibratedEncoder, FairTreeEncoder
 from certifare.report import describe_encoder, report_data
 from certifare.tables.table import Table
 
@@ -42,7 +42,6 @@ ENCODERS = {
     "tree": lambda: FairTreeEncoder(gamma=0.5, max_cells=9, min_cell_size=40),
     "calibrated": lambda: CalibratedEncoder(target=0.2, max_cells=5, folds=2),
     "boosted": lambda: BoostedEncoder(gamma=0.5, max_cells=7, grid=10, folds=2),
-    "kmeans": lambda: KMeansEncoder(n_cells=5),
 }
 
 

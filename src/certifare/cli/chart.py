@@ -9,7 +9,7 @@ from rich.text import Text
 from certifare.frontier.sweeping import Point
 
 #: Mark and colour of each kind of encoder on the front. The mark alone tells them apart.
-MARKS = {"boosted": ("o", "cyan"), "tree": ("+", "green"), "kmeans": ("x", "yellow"), "calibrated": ("c", "blue")}
+MARKS = {"boosted": ("o", "cyan"), "tree": ("+", "green"), "calibrated": ("c", "blue")}
 OTHER = ("*", "")
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Panels that the help of a command is laid out in.
 COLUMNS, SEARCH, CLAIM, READING = "Columns", "What to try", "The claim", "Reading and writing"
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max")
-KINDS, UTILITIES = ("boosted", "tree", "kmeans"), ("information", "explained", "accuracy")
+KINDS, UTILITIES = ("boosted", "tree"), ("information", "explained", "accuracy")
 POPULATIONS = ("clusters", "records")
 
 

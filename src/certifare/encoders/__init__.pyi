@@ -4,6 +4,5 @@ from .calibrated_cells import CalibratedEncoder as CalibratedEncoder
 from .existing import column_encoder as column_encoder
 from .fingerprint import Fingerprint as Fingerprint
 from .fingerprint import Overlap as Overlap
-from .kmeans import KMeansEncoder as KMeansEncoder
 from .loading import load_encoder as load_encoder
 from .tree import FairTreeEncoder as FairTreeEncoder

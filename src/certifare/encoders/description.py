@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,14 +147,6 @@ def map_rules(
             texts.append(f"cluster in {{{', '.join(str(c) for c in np.unique(places[-1]))}}}")
         rules.append((*texts, f"{len(places[0]):,} of {cells.size:,} squares"))
     return rules
-
-
-def nearest_rules(names: Sequence[str], representatives: Sequence[NDArray[Any]]) -> list[tuple[str, ...]]:
-    """Name the representative of each cell, to which its records are nearest."""
-    return [
-        ("nearest to " + ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True)),)
-        for values in zip(*representatives, strict=True)
-    ]
 
 
 def rule_of(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_]) -> str:

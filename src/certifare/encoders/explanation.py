@@ -19,7 +19,6 @@ from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.calibrated_cells import CalibratedEncoder
 from certifare.encoders.description import rule_of
 from certifare.encoders.forest import Forest
-from certifare.encoders.kmeans import KMeansEncoder
 from certifare.encoders.scores import FeatureMap, Scores
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderError
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from certifare.encoders.scoremap import Axis
 
 GRID = 201
-"""Values of a column that are tried where cells have no thresholds (k-means)."""
+"""Values of a column that are tried where no model has thresholds: a column that is the score, or of clusters."""
 
 MOST_CATEGORIES = 5_000
 """Categories of a column that are tried."""
@@ -451,10 +450,8 @@ def _bins(encoder: RestrictedEncoder) -> tuple[Bins, ...]:
         return encoder.bins_
     if isinstance(encoder, BoostedEncoder):
         return encoder.score_map_.scores.features.bins
-    if isinstance(encoder, CalibratedEncoder):
-        return encoder.directions_.bins
-    assert isinstance(encoder, KMeansEncoder)  # noqa: S101  (there are four kinds)
-    return encoder._space.bins
+    assert isinstance(encoder, CalibratedEncoder)  # noqa: S101  (there are three kinds)
+    return encoder.directions_.bins
 
 
 def _cells_with(

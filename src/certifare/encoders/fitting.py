@@ -56,7 +56,6 @@ class FittingEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Names of the parameters that shape a :class:`~certifare.encoders.training.Training`."""
 
     _needs_labels = True
-    _needs_groups = True
 
     @abstractmethod
     def _grow(self, training: Training) -> None:
@@ -106,7 +105,7 @@ class FittingEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._check_output()
         if y is None and self._needs_labels:
             raise EncoderError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        if sensitive_features is None and self.sensitive is None and self._needs_groups:
+        if sensitive_features is None and self.sensitive is None:
             raise GroupError(
                 f"{type(self).__name__} needs the group of each record: fit(X, y, sensitive_features=…), or name "
                 'columns of X in the constructor: sensitive="sex".'
@@ -137,10 +136,9 @@ class FittingEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if not _same_settings({name: settings[name]}, training.settings):
                 raise EncoderError(f"The records were prepared with {name}={training.settings[name]!r}.")
         training = replace(training, settings=settings, derived=None)
-        if self._needs_groups:
-            if training.groups is None:
-                raise GroupError("The records were prepared without groups.")
-            check_classes("group", training.groups.name, training.groups.values, len(training))
+        if training.groups is None:
+            raise GroupError("The records were prepared without groups.")
+        check_classes("group", training.groups.name, training.groups.values, len(training))
         if self._needs_labels:
             for label in training.labels:
                 check_classes("label", label.name, label.values, len(training))

@@ -21,7 +21,7 @@ from certifare.foundation.storage import distinct_keys, open_regular
 
 FORMAT = "certifare/encoder"
 VERSION = 3
-"""Trees and k-means are still written as version 1, which older versions read; other kinds as 3."""
+"""Trees are still written as version 1, which older versions read; other kinds as 3."""
 MAX_BYTES = 64 << 20
 MOST_LISTS = 1 << 21
 """Lists and objects of a document: an empty one takes three bytes in the file, and fifty or more in memory."""
@@ -216,18 +216,6 @@ class CalibratedDocument(EncoderDocument, tag="calibrated", kw_only=True):
         return len(self.splits) + 1
 
 
-class KMeansDocument(EncoderDocument, tag="kmeans", kw_only=True):
-    """A :class:`KMeansEncoder`: one centre per cell."""
-
-    space: Centres
-    cells: list[Place]
-
-    @property
-    def n_cells(self) -> int:
-        """The number of cells."""
-        return len(self.cells)
-
-
 def digest_of(document: EncoderDocument) -> str:
     """SHA-256 digest of what a document says about cells, in canonical JSON.
 
@@ -241,7 +229,7 @@ def digest_of(document: EncoderDocument) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-AnyDocument: TypeAlias = TreeDocument | BoostedDocument | CalibratedDocument | KMeansDocument
+AnyDocument: TypeAlias = TreeDocument | BoostedDocument | CalibratedDocument
 
 
 class EncoderFile(os.PathLike[str]):
@@ -336,10 +324,9 @@ def parse_document(path: str, content: bytes) -> AnyDocument:
                 f"{path}: this encoder was saved by an older version of certifare (version {header.version} of "
                 f"the format, {VERSION} is needed). Fit it again."
             )
-        if header.kind == "boosted tree":
+        if header.kind in ("boosted tree", "kmeans"):
             raise FileError(
-                f"{path}: this encoder is of a kind that certifare has no more. Fit it again: calibrated cells "
-                "(--group-aware) read the group."
+                f"{path}: certifare has no encoders of the kind {header.kind!r} any more. Fit it again, as another."
             )
         document: AnyDocument = msgspec.json.decode(content, type=AnyDocument)
         json.loads(content, object_pairs_hook=distinct_keys)

@@ -12,7 +12,6 @@ from certifare.encoders.format import (
     BoostedDocument,
     CalibratedDocument,
     EncoderDocument,
-    KMeansDocument,
     Model,
     TreeDocument,
 )
@@ -61,8 +60,6 @@ def check_limits(document: EncoderDocument) -> None:
         _limit(len(document.directions), MOST_COLUMNS, "directions")
         nodes = [split.node for split in document.splits]
         _limit(sum_over_cells(nodes, [1] * len(nodes)), MOST_STEPS, "steps to its cells")
-    elif isinstance(document, KMeansDocument):
-        _limit(len(document.cells), MOST_CELLS, "cells")
     if isinstance(document, BoostedDocument | CalibratedDocument):
         _limit(_entries(document.models), MOST_ENTRIES, "entries of tables of its score models")
 

@@ -14,7 +14,6 @@ from certifare.encoders.description import (
     Statistics,
     describe,
     map_rules,
-    nearest_rules,
     path_rules,
 )
 from certifare.encoders.forest import UNIT, Forest, right_children
@@ -27,7 +26,6 @@ from certifare.encoders.format import (
     Centres,
     ColumnDocument,
     EncoderDocument,
-    KMeansDocument,
     Model,
     Place,
     Rule,
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
     from certifare.encoders.boosted import BoostedEncoder
     from certifare.encoders.calibrated_cells import CalibratedEncoder
     from certifare.encoders.grown import GrownEncoder
-    from certifare.encoders.kmeans import KMeansEncoder
     from certifare.encoders.training import GroupValue
     from certifare.encoders.tree import FairTreeEncoder
 
@@ -71,7 +68,7 @@ def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
 
     Returns
     -------
-    FairTreeEncoder, BoostedEncoder or KMeansEncoder
+    FairTreeEncoder, BoostedEncoder or CalibratedEncoder
 
     Raises
     ------
@@ -83,12 +80,13 @@ def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
     --------
     >>> import os, tempfile
     >>> import numpy as np
-    >>> from certifare import KMeansEncoder, load_encoder
-    >>> X = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> from certifare import FairTreeEncoder, load_encoder
+    >>> X = np.array([[0.0], [0.0], [5.0], [5.0]])
     >>> path = os.path.join(tempfile.mkdtemp(), "encoder.json")
-    >>> KMeansEncoder(n_cells=2).fit(X).save(path)
-    >>> load_encoder(path).transform(X).ravel()
-    array([0., 0., 5., 5.])
+    >>> encoder = FairTreeEncoder(gamma=0, min_cell_size=1)
+    >>> encoder.fit(X, ["no", "no", "yes", "yes"], sensitive_features=[0, 1, 0, 1]).save(path)
+    >>> load_encoder(path).apply(X)
+    array([0, 0, 1, 1], dtype=int32)
     """
     document = read_encoder_document(path, max_bytes)
     with _named(path):
@@ -101,9 +99,7 @@ def build_encoder(document: AnyDocument) -> "RestrictedEncoder":
         return build_tree(document)
     if isinstance(document, BoostedDocument):
         return _build_boosted(document)
-    if isinstance(document, CalibratedDocument):
-        return _build_calibrated(document)
-    return _build_kmeans(document)
+    return _build_calibrated(document)
 
 
 @contextmanager
@@ -128,10 +124,7 @@ def describe_document(document: AnyDocument, path: str | os.PathLike[str] = "The
 def _describe(document: AnyDocument) -> Description:
     columns, bins = _restore_columns(document)
     names = [name_of(group) for group in _groups(document)]
-    if isinstance(document, KMeansDocument):
-        places = document.cells
-        rules = nearest_rules([c.name for c in columns], _restore_representatives(places, columns, "cells").values)
-    elif isinstance(document, TreeDocument):
+    if isinstance(document, TreeDocument):
         growth = _restore_growth(_restore_splits(document, bins), document.nodes)
         places = [document.nodes[leaf] for leaf in growth.leaves()]
         rules = path_rules(growth, bins, columns, document.n_cells)
@@ -267,19 +260,6 @@ def _restore_coordinates(document: CalibratedDocument, bins: Sequence[Bins]) -> 
         _require(len(table) == b.n_codes, f"coordinates[{i}]: not one row for each code")
         _require(all(abs(number) <= MOST * LARGEST for row in table for number in row), f"coordinates[{i}]: too large")
     return Coordinates(tuple(np.array(table, dtype=np.int32) for table in document.coordinates), 1.0)
-
-
-def _build_kmeans(document: KMeansDocument) -> "KMeansEncoder":
-    """Make the encoder."""
-    from certifare.encoders.kmeans import KMeansEncoder
-
-    encoder = KMeansEncoder()
-    columns, bins = _restore_common(encoder, document)
-    encoder._space, encoder.centres_ = _restore_centres(document.space, bins, "space")
-    encoder.n_cells_ = len(encoder.centres_)
-    _require(len(document.cells) == encoder.n_cells_, f"cells: {len(document.cells)} instead of {encoder.n_cells_}")
-    encoder._representatives, encoder._statistics = _restore_places(document, document.cells, columns, "cells")
-    return encoder
 
 
 def _require(condition: bool, problem: str) -> None:

@@ -1,4 +1,4 @@
-"""Records as points: numbers standardised, categories one-hot. k-means and ``retain`` measure distances here.
+"""Records as points: numbers standardised, categories one-hot, among which ``retain`` finds clusters.
 
 A point is never built when cells are found: a category adds a term that is looked up, a number one that is
 multiplied, in a fixed order, so the nearest centre is the same whatever the batch.

@@ -18,7 +18,6 @@ from certifare.encoders.format import (
     Centres,
     ColumnDocument,
     DirectionDocument,
-    KMeansDocument,
     LabelDocument,
     Model,
     Place,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from certifare.encoders.boosted import BoostedEncoder
     from certifare.encoders.calibrated_cells import CalibratedEncoder
     from certifare.encoders.grown import GrownEncoder
-    from certifare.encoders.kmeans import KMeansEncoder
     from certifare.encoders.tree import FairTreeEncoder
 
 
@@ -114,15 +112,6 @@ def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> Calib
                 strict=True,
             )
         ],
-        cells=_places(encoder._representatives, encoder._statistics if statistics else None),
-    )
-
-
-def kmeans_document(encoder: "KMeansEncoder", statistics: bool) -> KMeansDocument:
-    """Return the document of a k-means encoder."""
-    return KMeansDocument(
-        **_common(encoder, _columns(encoder, encoder._space.bins), 1),
-        space=_centres_document(encoder._space, encoder.centres_),
         cells=_places(encoder._representatives, encoder._statistics if statistics else None),
     )
 

@@ -187,10 +187,7 @@ class Explorer:
         """Fit a growth and count every part on it."""
         encoder = self.fit(setting, bare=True)
         n_cells = int(encoder.n_cells_)
-        if _grows(setting):
-            starts = {k: np.flatnonzero(np.diff(encoder.cells_at(k), prepend=-1)) for k in self.grid.path(n_cells)}
-        else:
-            starts = {n_cells: np.arange(n_cells)} if n_cells >= 2 else {}
+        starts = {k: np.flatnonzero(np.diff(encoder.cells_at(k), prepend=-1)) for k in self.grid.path(n_cells)}
         counts = {"train": self._count_training(encoder, setting)}
         probe = np.zeros(0, dtype=np.uint16)
         for i, (name, table) in enumerate(self.parts.items()):
@@ -227,10 +224,8 @@ class Explorer:
     def _training_cells(self, encoder: Any, setting: Setting) -> NDArray[np.int64]:
         """Return the cells of the training records; for a boosted encoder, from out-of-fold scores."""
         training = self.prepare(setting.kind)
-        if _grows(setting):
-            codes = training.derived.codes if setting.kind == "boosted" else training.codes
-            return _cell_ids(encoder.apply_codes(codes))
-        return _cell_ids(encoder.apply(self.train.features))
+        codes = training.derived.codes if setting.kind == "boosted" else training.codes
+        return _cell_ids(encoder.apply_codes(codes))
 
     def boosting(self, table: Table) -> list[NDArray[np.float64]] | None:
         """Predict the labels of a table by gradient boosting on its columns; None if no model was fitted."""
@@ -244,8 +239,6 @@ class Explorer:
 
     def cells(self, encoder: Any, setting: Setting, name: str, table: Table) -> NDArray[np.int64]:
         """Return the cells of a part's records, from codes that all growths of a kind share (the slow part)."""
-        if not _grows(setting):
-            return _cell_ids(encoder.apply(table.features))
         return _cell_ids(encoder.apply_codes(self._find_codes(encoder, setting.kind, name, table)))
 
     def _find_codes(self, encoder: Any, kind: str, name: str, table: Table) -> Codes:
@@ -275,11 +268,6 @@ def _count(table: Table, cells: NDArray[np.int64], n_cells: int, rows: NDArray[n
 
 def _cell_ids(cells: NDArray[Any]) -> NDArray[np.int64]:
     return cells.astype(np.int64)
-
-
-def _grows(setting: Setting) -> bool:
-    """Return whether smaller encoders come from the same growth."""
-    return setting.kind != "kmeans"
 
 
 def _fields(table: Table) -> list[Field]:

@@ -12,7 +12,7 @@ from certifare.errors import ArgumentError
 if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder
 
-KINDS = ("boosted", "tree", "kmeans")
+KINDS = ("boosted", "tree")
 GAMMAS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
 #: For trees that are searched beside boosted encoders, which are better in nearly all tables.
 GAMMAS_BESIDE = (0.5, 0.85, 0.985)
@@ -27,10 +27,9 @@ class Setting:
 
     Attributes
     ----------
-    kind : {"boosted", "tree", "kmeans"}
-    gamma : float or None
-        None for k-means, which ignores groups.
-    min_cell_size : int or None
+    kind : {"boosted", "tree", "calibrated"}
+    gamma, min_cell_size : float, int
+        None for cells that are no growth.
     max_cells : int
     """
 
@@ -41,11 +40,8 @@ class Setting:
 
     def encoder(self, **common: Any) -> RestrictedEncoder:
         """Return an unfitted encoder with these parameters."""
-        from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
+        from certifare.encoders import BoostedEncoder, FairTreeEncoder
 
-        if self.kind == "kmeans":
-            unused = ("metric", "positive_label", "retain", "charge", "label_weights", "each")
-            return KMeansEncoder(self.max_cells, **{k: v for k, v in common.items() if k not in unused})
         kind: type[RestrictedEncoder] = {"boosted": BoostedEncoder, "tree": FairTreeEncoder}[self.kind]
         return kind(
             gamma=self.gamma,
@@ -61,7 +57,7 @@ class Grid:
 
     Attributes
     ----------
-    kinds : sequence of {"boosted", "tree", "kmeans"}
+    kinds : sequence of {"boosted", "tree"}
     gammas : sequence of float, optional
         By default many close to 1, fewer for trees beside boosted encoders.
     min_cell_sizes : sequence of int, optional
@@ -103,11 +99,6 @@ class Grid:
         if 2 * smallest > n_train:
             raise ArgumentError(f"{n_train:,} training records are too few for cells of {smallest}.")
         for kind in dict.fromkeys(self.kinds):
-            if kind == "kmeans":
-                for k in sorted(set(self.cells)):
-                    if k <= n_train:
-                        yield Setting(kind, None, None, k)
-                continue
             beside = kind == "tree" and "boosted" in self.kinds
             gammas, sizes = self.gammas, self.min_cell_sizes
             if gammas is None:

@@ -11,7 +11,6 @@ import numpy as np
 from certifare.encoders.format import (
     BoostedDocument,
     CalibratedDocument,
-    KMeansDocument,
     Rule,
     TreeDocument,
     read_encoder_document,
@@ -29,7 +28,6 @@ KINDS: dict[type, str] = {
     TreeDocument: "fair tree",
     BoostedDocument: "boosted",
     CalibratedDocument: "calibrated",
-    KMeansDocument: "k-means",
 }
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.engines.conftest import assert_same_encoder, make_people, tables
 
-from certifare import FairTreeEncoder, KMeansEncoder, certify
+from certifare import FairTreeEncoder, certify
 from certifare.errors import (
     ArgumentError,
     EncoderError,
@@ -242,11 +242,3 @@ def test_bad_input_is_refused(client: Any, many_people: pd.DataFrame, tmp_path: 
     for option in ({"weights": y}, {"clusters": y}, {"method": "lemmas"}):
         with pytest.raises(ArgumentError, match="whole table"):
             certify(encoder, X, sensitive_features=s, **option)
-
-
-def test_k_means_refuses_a_table_that_is_not_in_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
-    spread = distribute([many_people], tmp_path)
-    X, y, s = spread[["age", "job"]], spread["paid"], spread["sex"]
-    for options in ({"sensitive_features": s}, {}):
-        with pytest.raises(EncoderError, match="KMeansEncoder needs the whole table in memory"):
-            KMeansEncoder(4).fit(X, y, **options)

@@ -14,7 +14,7 @@ import pytest
 import typer
 from tests.engines.conftest import make_people
 
-from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts
+from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, certify, certify_counts
 from certifare.certificates.assumptions import NOT_LOOKED_UP
 from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion
 from certifare.certification.certifying import TableSource, certify_records, count_records
@@ -673,9 +673,6 @@ def test_query_for_other_databases(encoder: FairTreeEncoder, many_people: pd.Dat
         text = counts_query(encoder, dialect, "store.people", types, sensitive=["sex", "age>=60"], label="paid")
         assert text.startswith("SELECT ")
         assert "age >= 60" in text
-    kmeans = KMeansEncoder(2).fit(many_people[["age"]].fillna(0))
-    with pytest.raises(EncoderError, match="certifare encode"):
-        counts_query(kmeans, "duckdb", "people", {"age": "DOUBLE", "sex": "VARCHAR"}, sensitive="sex")
     with pytest.raises(EncoderError, match="no SQL for the dialect 'oracle'"):
         counts_query(encoder, "oracle", "people", types, sensitive="sex")
 

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare import FairTreeEncoder
+from certifare.encoders.information import retained_information
+from certifare.encoders.space import Space, find_centres
+from certifare.encoders.training import in_memory
+from certifare.foundation.randomness import stream
+from certifare.frontier.paths import PROBE_RECORDS, RETAINED_RECORDS, GrowthPath, PartCounts
+from certifare.frontier.settings import Setting
+from certifare.tables.frames import Frame
+from certifare_research.datasets import Dataset
 from certifare_research.experiments import charts, published
 from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import Block, Page, Run
-from certifare_research.experiments.growths import by_split, claims_of, explore, front, independent_parts, over, within
+from certifare_research.experiments.growths import (
+    Point,
+    by_split,
+    claims_of,
+    explore,
+    front,
+    independent_parts,
+    over,
+    table_of,
+    within,
+)
 
 CELLS = (2, 5, 10, 20, 50, 100, 200, 500)
 #: Limits of the authors' stored k-means.
@@ -21,8 +43,35 @@ def encoders(run: Run, item: Sequence[Any]) -> list[dict[str, Any]]:
     seed = run.seed + split
     dataset = run.load("ca")
     parts = independent_parts(dataset, SHARES, seed)
-    grid = run.grid(kinds=[kind], cells=CELLS) if kind == "kmeans" else run.grid(kinds=[kind], gammas=(0.3, 0.7, 0.9))
-    return [{**point.record(), "split": split} for point in explore(dataset, parts, grid, seed=seed)]
+    if kind == "kmeans":
+        points = clusters(dataset, parts, run.grid(cells=CELLS).cells, seed)
+    else:
+        points = explore(dataset, parts, run.grid(kinds=[kind], gammas=(0.3, 0.7, 0.9)), seed=seed)
+    return [{**point.record(), "split": split} for point in points]
+
+
+def clusters(
+    dataset: Dataset, parts: Mapping[str, NDArray[np.int64]], numbers: Sequence[int], seed: int
+) -> Iterator[Point]:
+    """Yield encoders whose cells are what is nearest to each of k centres, found among the training records."""
+    tables = {name: table_of(dataset.take(rows)) for name, rows in parts.items()}
+    train, compared = tables["train"], next(table for name, table in tables.items() if name != "train")
+    encoder = FairTreeEncoder(random_state=seed)
+    training = in_memory(encoder.prepare(train.features, train.labels, sensitive_features=train.groups))
+    space = Space.fit(training.fields, training.bins)
+    points, fields = space.points(training.fields), {n: Frame(t.features).fields() for n, t in tables.items()}
+    rows = stream(seed, "probe records").permutation(np.flatnonzero(compared.labelled))[:PROBE_RECORDS]
+    probe = Frame(compared.take(np.sort(rows)[:RETAINED_RECORDS]).features).fields()
+    categorical = [column.categorical for column in training.columns]
+    for k in numbers:
+        centres = find_centres(points, k, seed)
+        found, setting = len(centres), Setting("kmeans", None, None, k)
+        counts = {
+            n: PartCounts.of(t, space.nearest(fields[n], centres).astype(np.int64), found) for n, t in tables.items()
+        }
+        retained = retained_information(probe, categorical, space.nearest(probe, centres), found).mean
+        path = GrowthPath(setting, {found: np.arange(found)}, counts, np.zeros(0, np.uint16), {found: retained})
+        yield Point(setting, found, path)
 
 
 def run(run: Run) -> Page:
