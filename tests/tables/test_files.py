@@ -105,7 +105,7 @@ def test_unnamed_columns_are_left_out_and_noted(tmp_path):
         (
             b"a,b,c\n1,2,3\n4,5\n6,7,8,9\n",
             FileError,
-            r"2 rows .* 3 columns .*row 3, counting the header\) has 2\.",
+            r"2 rows .* 3 columns .*row 3 of the file\) has 2\.",
         ),
         (b'a,b\n1,"x\n2,y\n3,z\n', FileError, "never closed"),
         (b"a,b,a\n1,2,3\n", TableError, "'a'"),
@@ -162,7 +162,7 @@ def test_the_number_of_a_row_is_that_in_the_file_however_it_is_read(tmp_path, mo
     monkeypatch.setattr(files, "BLOCK", 1 << 10)
     path = write(tmp_path, "a,b\n" + "1,2\n" * 5_000 + "1\n" + "1,2\n" * 5_000 + "1,2,3\n")
     for read in (lambda: read_file(path), lambda: list(open_batches(path))):
-        with pytest.raises(FileError, match=r"\(row 5,002, counting the header\) has 1\."):
+        with pytest.raises(FileError, match=r"\(row 5,002 of the file\) has 1\."):
             read()
 
 

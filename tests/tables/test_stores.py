@@ -111,7 +111,7 @@ def test_an_upload_that_is_interrupted_leaves_nothing(
     monkeypatch.setattr(stores, "Store", opened)
     with pytest.raises(KeyboardInterrupt), store_file(address) as local:
         local.write_text("new")
-    assert not known.is_file
+    assert not known.exists
     assert [found.name for found in tmp_path.iterdir()] == ["people.csv"]
     assert (tmp_path / "people.csv").read_text() == "older"
 
@@ -120,7 +120,7 @@ def test_a_file_appears_whole_or_not_at_all(bucket: str) -> None:  # noqa: F811
     with contextlib.suppress(RuntimeError), store_file(f"{bucket}/a/half.txt") as local:
         local.write_text("half")
         raise RuntimeError
-    assert not Store(f"{bucket}/a/half.txt").is_file
+    assert not Store(f"{bucket}/a/half.txt").exists
     for name in ("a/1.txt", "a/b/2.txt", "c/3.csv"):
         with store_file(f"{bucket}/{name}") as local:
             local.write_text(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -12,8 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from certifare.errors import GroupError, MissingColumnError, RoleError
-from certifare.foundation.levels import Levels
-from certifare.tables.frames import ColumnType, Field, Frame
+from certifare.tables.frames import ColumnType, Field, Frame, read_arrow
 from certifare.tables.roles import Comparison, Names, as_names, parse_role
 from certifare.tables.table import cut_into_bands
 
@@ -40,26 +39,25 @@ class Block:
 
     def complete(self) -> tuple[Block, dict[str, int]]:
         """Leave out records without a label or a group; also return the number of missing values by column."""
-        lacking: dict[str, int] = {}
-        keep = np.ones(len(self), dtype=bool)
-        for field in (*self.labels, *self.groups):
-            absent = field.missing()
-            if absent.any():
-                lacking[field.name] = int(absent.sum())
-                keep &= ~absent
-        return (self.take(keep) if lacking else self), lacking
+        fields = (*self.labels, *self.groups)
+        lacking = {field.name: n for field in fields if (n := int(field.missing().sum()))}
+        return (self.take(self.having(fields)) if lacking else self), lacking
 
-    def grouped(self) -> NDArray[np.bool_]:
-        """Return which records have a group."""
+    def having(self, fields: Sequence[Field]) -> NDArray[np.bool_]:
+        """Return which records have a value in all of these fields."""
         known = np.ones(len(self), dtype=bool)
-        for field in self.groups:
+        for field in fields:
             known &= ~field.missing()
         return known
 
+    def grouped(self) -> NDArray[np.bool_]:
+        """Return which records have a group."""
+        return self.having(self.groups)
+
     def take(self, keep: NDArray[np.bool_]) -> Block:
         """Return some of the records."""
-        columns = (self.fields, self.labels, self.groups, self.extra)
-        fields, labels, groups, extra = (tuple(field.take(keep) for field in of_kind) for of_kind in columns)
+        kinds = (self.fields, self.labels, self.groups, self.extra)
+        fields, labels, groups, extra = (tuple(field.take(keep) for field in of_kind) for of_kind in kinds)
         return Block(fields, labels, groups, self.rows[keep], extra)
 
 
@@ -89,13 +87,12 @@ class Role:
     def read(self, frame: Frame, table: Any) -> Field:
         """Return the values of a table's records."""
         if self.cuts:
-            field = _field(self.name, cut_into_bands(_column(table, self.column), self.column, self.cuts))
+            values: Any = cut_into_bands(_column(table, self.column), self.column, self.cuts).to_arrow()
         elif self.comparison is not None:
             values = self.comparison.evaluate(_column(table, self.column))
-            field = Frame(pa.table({self.name: values})).read(0)
         else:
-            field = frame.read(self.column)
-        return Field(self.name, field.column, field.type, field.categorical)
+            return replace(frame.read(self.column), name=self.name)
+        return read_arrow(values, self.name)
 
 
 @dataclass(frozen=True)
@@ -112,10 +109,6 @@ class BlockReader:
         """Names of all columns that are read."""
         roles = [role.column for role in (*self.labels, *self.groups)]
         return list(dict.fromkeys([*(feature.name for feature in self.features), *roles, *self.extra]))
-
-    def of(self, positions: Collection[int]) -> BlockReader:
-        """Return a reader for some of the features only."""
-        return replace(self, features=tuple(f for i, f in enumerate(self.features) if i in positions))
 
     @property
     def text(self) -> list[str]:
@@ -204,24 +197,9 @@ def group_columns(sensitive_features: Any, frame: str) -> tuple[str, ...] | None
     return as_names(sensitive_features)
 
 
-def by_piece(positions: NDArray[np.int64], lengths: Sequence[int]) -> list[NDArray[np.int64]]:
-    """Split sorted row numbers of the whole table by piece, and count them from the start of each piece.
-
-    >>> [rows.tolist() for rows in by_piece(np.array([0, 4, 5, 9]), [5, 2, 3])]
-    [[0, 4], [0], [2]]
-    """
-    stops = np.cumsum(lengths)
-    parts = np.split(positions, np.searchsorted(positions, stops[:-1]))
-    return [part - (stop - length) for part, stop, length in zip(parts, stops, lengths, strict=True)]
-
-
 def _column(table: Any, name: str) -> pa.ChunkedArray:
     """Return a column of a table (pandas, polars, pyarrow) as Arrow data."""
     if isinstance(table, pa.Table):
         return table.column(name)
     found = pa.array(table[name], from_pandas=True)
     return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
-
-
-def _field(name: str, levels: Levels) -> Field:
-    return Frame(pa.table({name: levels.to_arrow()})).read(0)

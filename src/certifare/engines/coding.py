@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.proxies import Coordinates
 from certifare.encoders.training import ColumnSchema, GroupValue
 from certifare.engines.blocks import Block, BlockReader, Piece
 from certifare.errors import TableError
@@ -27,8 +27,7 @@ class Plan:
     columns: tuple[ColumnSchema, ...]  # the features
     bins: tuple[Bins, ...]
     labels: tuple[tuple[str, tuple[Value, ...]], ...]  # name and values of each label column
-    groups: tuple[GroupValue, ...]  # the groups
-    coordinates: Coordinates | None = None  # coordinates of records that the encoder is to retain, if any
+    groups: tuple[GroupValue, ...]
 
     @property
     def group_name(self) -> str:
@@ -43,18 +42,7 @@ class Plan:
     @property
     def layout(self) -> Layout:
         """The layout of coded records."""
-        n_coordinates = 0 if self.coordinates is None else self.coordinates.n_coordinates
-        return Layout(self.n_codes, self.n_classes, n_coordinates)
-
-    @property
-    def n_labels(self) -> tuple[int, ...]:
-        """Number of values of each label column."""
-        return tuple(len(values) for _, values in self.labels)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes, which are combinations of labels and group."""
-        return int(np.prod(self.n_labels)) * len(self.groups)
+        return Layout(self.n_codes, math.prod(len(values) for _, values in self.labels) * len(self.groups))
 
     def blocks(self, piece: Piece) -> Iterator[Block]:
         """Read the records of a piece that have a label and a group."""
@@ -66,21 +54,22 @@ class Plan:
             self.bins, [field.as_type(c.type).column for field, c in zip(block.fields, self.columns, strict=True)]
         )
 
-    def classes(self, block: Block) -> NDArray[Any]:
-        """Code the labels and groups of a block as one integer."""
-        *labels, groups = self.targets(block)
-        return Targets.from_columns(labels, groups, self.n_labels, len(self.groups)).classes
-
-    def write(self, records: Records, start: int, block: Block) -> None:
-        """Write the records of a block from row ``start`` on."""
-        codes = self.codes(block)
-        coordinates = None if self.coordinates is None else self.coordinates.of(codes)
-        records.write(start, codes, self.classes(block), coordinates)
-
-    def targets(self, block: Block) -> list[NDArray[np.int64]]:
-        """Code each label column of a block, and finally the groups."""
-        labels = [_places([field], values) for field, (_, values) in zip(block.labels, self.labels, strict=True)]
-        return [*labels, _places(block.groups, self.groups)]
+    def write(self, records: Records, piece: Piece, start: int, length: int) -> None:
+        """Write the records of a piece, of which there are ``length``, from row ``start`` on."""
+        sizes, stop = [len(values) for _, values in self.labels], start + length
+        for block in self.blocks(piece):
+            if start + len(block) > stop:
+                break
+            labels = [_places([field], values) for field, (_, values) in zip(block.labels, self.labels, strict=True)]
+            targets = Targets.from_columns(labels, _places(block.groups, self.groups), sizes, len(self.groups))
+            records.write(start, self.codes(block), targets.classes)
+            start += len(block)
+        else:
+            if start == stop:
+                return
+        raise TableError(
+            f"The table changed while it was read: a partition had {length:,} records, and now has others."
+        )
 
 
 def _places(fields: Sequence[Field], known: Sequence[Any]) -> NDArray[np.int64]:

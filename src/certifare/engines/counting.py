@@ -7,7 +7,8 @@ Sources that count in pieces first make a :class:`Tally` of entries, which is la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from certifare.certificates.repeats import Repeats
 from certifare.certificates.tail import Tail
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.boosted import BoostedEncoder
-from certifare.encoders.fingerprint import Fingerprint, Overlap
+from certifare.encoders.fingerprint import Overlap
 from certifare.encoders.hashes import RepeatSample, hash_records
 from certifare.encoders.records import check_columns
 from certifare.engines.blocks import Block, BlockReader, Feature, Piece, Role, Share, Worker, roles_of
@@ -36,7 +37,7 @@ from certifare.growth import Dictionary
 from certifare.tables.elsewhere import open_elsewhere
 from certifare.tables.frames import Field
 from certifare.tables.reading import Reading
-from certifare.tables.roles import parse_role
+from certifare.tables.roles import Comparison, parse_role
 
 SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
 CERTIFICATION_SALT = b"certification records"
@@ -125,6 +126,7 @@ class Tally:
     # Sums of hashes of the encoder's columns (modulo 2^64): equal for equal records, in any order and pieces
     checksum: tuple[int, int] = (0, 0)
     totals: Totals | None = None  # of the places of all records: they show whether the table was read as before
+    repeats: Repeats | None = None  # what a database found out itself about equal records, in place of a sample
 
     @classmethod
     def merge(cls, parts: Sequence[Tally]) -> Tally:
@@ -144,14 +146,10 @@ class Tally:
         """Rename groups and labels by a reading."""
         return replace(self, entries=tuple(tuple(name_entry(e, reading) for e in own) for own in self.entries))
 
-    @property
-    def repeats(self) -> Repeats:
-        """The number of records that equal another one."""
-        return Repeats(0, 0, 0) if self.sample is None else self.sample.judge()
-
-    def overlap(self, fingerprint: Fingerprint | None) -> Overlap | None:
-        """Return how many of the records are training records; None if they were not looked up."""
-        return None if fingerprint is None or self.found is None else fingerprint.judge(self.found)
+    def check_repeats(self) -> tuple[str, ...]:
+        """Raise if most records are copies; return what a certificate says about fewer."""
+        judged = self.repeats if self.sample is None else self.sample.judge()
+        return () if judged is None else judged.check("certification records")
 
     def counted(
         self,
@@ -163,22 +161,17 @@ class Tally:
         allow_training_records: bool = False,
     ) -> CountedRecords:
         """Return the counts of these records with their provenance."""
-        overlap = self.overlap(encoder.fingerprint_)
-        seen = self.sample is not None
+        fingerprint = encoder.fingerprint_
+        overlap = None if fingerprint is None or self.found is None else fingerprint.judge(self.found)
         # Check for training records first: copies of those are repeats, too.
         provenance = provenance_of(
             overlap, reads_groups=encoder.reads_groups, allow_training_records=allow_training_records
         )
-        repeats = self.repeats.check("certification records") if seen else ()
-        checksum = write_checksum(self.checksum) if seen else None
+        repeats = self.check_repeats()
+        checksum = None if self.sample is None else write_checksum(self.checksum)
+        layout: dict[str, Any] = {"labelled": labelled, "missing": missing, "drop_unlabelled": drop_unlabelled}
         return CountedRecords(
-            counts=lay_out(
-                self.entries[0],
-                encoder.n_cells_,
-                labelled=labelled,
-                missing=missing,
-                drop_unlabelled=drop_unlabelled,
-            ),
+            counts=lay_out(self.entries[0], encoder.n_cells_, **layout),
             provenance=provenance.assuming(*repeats),
             training=getattr(encoder, "training_counts_", None),
             digest=checksum,
@@ -218,26 +211,19 @@ class BlockCounter:
         """Count the records of a block."""
         everyone = self.certified is None
         fingerprint = self.encoders[0].fingerprint_ if everyone else None
+        # Groups and labels whose columns are features tell no records apart that those do not.
+        features = {feature.name for feature in self.reading.features}
+        roles = zip((*self.reading.groups, *self.reading.labels), (*block.groups, *block.labels), strict=True)
+        others = [field for role, field in roles if role.column not in features]
+        # Records count that have a label, if there is one, and a group, unless it may be unknown.
+        needed = (*block.labels, *(() if self.unknown_groups else block.groups))
+        counting = block.take(block.having(needed)) if everyone else block
         return Tally(
             entries=tuple(tuple(self._tally(encoder, block)) for encoder in self.encoders),
             found=None if fingerprint is None else fingerprint.look_up(block.fields),
-            sample=RepeatSample.of((*block.fields, *self._own_roles(block), *block.extra), self.salt),
-            checksum=checksum_of((block.take(self._counting(block)) if everyone else block).fields, self.salt),
+            sample=RepeatSample.of((*block.fields, *others, *block.extra), self.salt),
+            checksum=checksum_of(counting.fields, self.salt),
         )
-
-    def _own_roles(self, block: Block) -> list[Field]:
-        """Return groups and labels whose columns are not features; those that are add no information."""
-        features = {feature.name for feature in self.reading.features}
-        roles = (*self.reading.groups, *self.reading.labels)
-        fields = (*block.groups, *block.labels)
-        return [field for role, field in zip(roles, fields, strict=True) if role.column not in features]
-
-    def _counting(self, block: Block) -> NDArray[np.bool_]:
-        """Return which records count: those with a label, if there is one, and a group, unless it may be unknown."""
-        keep = np.ones(len(block), dtype=bool)
-        for field in (*block.labels, *(() if self.unknown_groups else block.groups)):
-            keep &= ~field.missing()
-        return keep
 
     def _tally(self, encoder: RestrictedEncoder, block: Block) -> list[Entry]:
         if self.certified is not None and isinstance(encoder, BoostedEncoder):
@@ -258,9 +244,44 @@ class BlockCounter:
         return entries_of(block, encoder.find_cells(block.fields, groups, block.rows), encoder.n_cells_)
 
 
+class RecordsElsewhere(ABC):
+    """Records that are not in memory, counted where they are: pieces of a table, or a table of a database."""
+
+    where: str  # in words
+
+    @abstractmethod
+    def columns(self) -> Mapping[str, Any]:
+        """Return the columns of the table, with their types."""
+
+    @abstractmethod
+    def tally(
+        self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, Any], request: CountRequest
+    ) -> Tally:
+        """Count the records by cell, and by groups and label as they are stored."""
+
+    def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
+        """Count the records; only counts come back."""
+        refuse_draw(reading, request, self.where)
+        columns = self.columns()
+        request.check_label(list(columns))
+        label = None if reading.label is None else parse_role(reading.label, list(columns), "label")
+        counted = (
+            self.tally(encoder, reading, columns, request)
+            .named(reading)
+            .counted(
+                encoder,
+                labelled=request.labelled,
+                missing=reading.missing_groups,
+                drop_unlabelled=True,
+                allow_training_records=request.allow_training_records,
+            )
+        )
+        return replace(counted, positive=label.true if isinstance(label, Comparison) else None)
+
+
 @dataclass(frozen=True, eq=False)
-class PieceRecords:
-    """Records that are not in memory, counted where they are."""
+class PieceRecords(RecordsElsewhere):
+    """Records in the pieces that a worker holds."""
 
     worker: Worker
 
@@ -272,27 +293,27 @@ class PieceRecords:
             raise ArgumentError("The table is in memory: count it as a table, not in pieces.")
         return cls(worker)
 
-    def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
-        """Count the records; only counts come back."""
-        refuse_draw(reading, request, self.worker.where)
-        names = self.worker.schema.names
+    @property
+    def where(self) -> str:  # type: ignore[override]
+        """Where the pieces are."""
+        return self.worker.where
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return the columns of the table, with their types."""
+        return dict(zip(self.worker.schema.names, self.worker.schema.types, strict=True))
+
+    def tally(
+        self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, Any], request: CountRequest
+    ) -> Tally:
+        """Count the pieces, and add up."""
+        names = list(columns)
         check_columns(encoder, names)
-        request.check_label(names)
         groups = roles_of(reading.sensitive, names, "sensitive")
         labels = () if reading.label is None else roles_of(reading.label, names, "label")
         # If the encoder is one column, equal values are not copies of a record, so all columns are compared.
         reader = reader_for(encoder, labels, groups, names if encoder.is_column else ())
         counter = BlockCounter((encoder,), reader, request.salt, reading.unknown_groups)
-        tally = self.worker.reduce(counter, Tally.merge, progress=request.progress)
-        counted = tally.named(reading).counted(
-            encoder,
-            labelled=request.labelled,
-            missing=reading.missing_groups,
-            drop_unlabelled=True,
-            allow_training_records=request.allow_training_records,
-        )
-        comparison = labels[0].comparison if labels else None
-        return replace(counted, positive=None if comparison is None else comparison.true)
+        return self.worker.reduce(counter, Tally.merge, progress=request.progress)
 
 
 def checksum_of(fields: Sequence[Field], salt: bytes) -> tuple[int, int]:

@@ -31,14 +31,14 @@ class Entry(NamedTuple):
 
 def entries_of(block: Block, cells: NDArray[Any], n_cells: int) -> list[Entry]:
     """Count the records of a block by cell, group and first label."""
-    columns = [field.levels().filled(None) for field in (*block.groups, *block.labels)]
+    # Claims condition on the first of several labels.
+    columns = [field.levels().filled(None) for field in (*block.groups, *block.labels[:1])]
     joint = intersect([Levels("cell", cells.astype(np.int64), tuple(range(n_cells))), *columns])
     entries = []
     for (cell, *values), n in zip(joint.values, joint.counts().tolist(), strict=True):
         names = [None if value is None else name_of(value) for value in values]
-        groups, labels = names[: len(block.groups)], names[len(block.groups) :]
-        # Claims condition on the first of several labels.
-        entries.append(Entry(cell, tuple(groups), next(iter(labels), None), n))
+        label = names.pop() if block.labels else None
+        entries.append(Entry(cell, tuple(names), label, n))
     return entries
 
 
@@ -59,22 +59,17 @@ def lay_out(
     missing: Missing = "refuse",
     drop_unlabelled: bool = False,
 ) -> CellCounts:
-    """Turn entries into a table of counts.
+    """Turn entries, of which equal ones are added up, into a table of counts.
 
-    - ``entries``: equal ones are added up.
-    - ``labelled``: whether the table has labels.
     - ``missing``: what to do with records without a group or label, as in ``CellCounts.from_cells``.
     - ``drop_unlabelled``: leave out and count records without a label, whatever ``missing`` is.
 
-    Examples
-    --------
-    >>> from certifare.engines.entries import Entry, lay_out
     >>> entries = [Entry(0, ("f",), None, 3), Entry(1, ("m",), None, 2), Entry(0, ("f",), None, 1)]
     >>> lay_out(entries, 3, labelled=False).table.tolist()
     [[4, 0], [0, 2], [0, 0]]
     """
     found = add_entries([entries])
-    placed = PlacedRecords.of(
+    return PlacedRecords.of(
         np.array([entry.cell for entry in found], dtype=np.int64),
         dict(enumerate(zip(*(entry.groups for entry in found), strict=True))),
         [entry.label for entry in found] if labelled else None,
@@ -82,15 +77,19 @@ def lay_out(
         missing=missing,
         drop_unlabelled=drop_unlabelled,
         times=np.array([entry.records for entry in found], dtype=np.int64),
-    )
-    return placed.count()
+    ).count()
 
 
 def name_entry(entry: Entry, reading: Reading) -> Entry:
     """Rename the group and the label of an entry by a reading: pool small groups, cut a numeric label into bands."""
     label, values = entry.label, entry.groups
     if reading.label_cuts and label is not None:
-        number = _number(label, str(reading.label))
+        try:
+            number = float(label)
+        except ValueError:
+            raise TableError(
+                f"Column {reading.label!r} holds {label!r}. A label with cuts must hold numbers."
+            ) from None
         # A database may hold NaN, which is not a label.
         bands = band_names(str(reading.label), reading.label_cuts)
         label = None if math.isnan(number) else bands[bisect_right(reading.label_cuts, number)]
@@ -100,10 +99,3 @@ def name_entry(entry: Entry, reading: Reading) -> Entry:
         pooled = group if group in reading.kept_groups else POOLED
         values = (None,) if lacking and not reading.unknown_groups else (pooled,)
     return Entry(entry.cell, values, label, entry.records)
-
-
-def _number(value: str, column: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise TableError(f"Column {column!r} holds {value!r}. A label with cuts must hold numbers.") from None

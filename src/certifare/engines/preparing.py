@@ -1,34 +1,29 @@
-"""Prepare training records that an engine holds, like ``encoder.prepare`` in memory.
+"""Prepare training records that an engine holds, so that a tree grows on them as it would in memory.
 
-1. Survey: values of all columns, labels and groups; a sample of hashes.
-2. Sample: quantiles of columns that hold more than small integers (if there are any).
-3. Code: convert every record to small integers, kept by the engine.
-4. Grow: the grower asks for histograms, and the engine counts.
-5. Medians: values inside the middle bin of each node (for columns whose bins hold several values).
-
-Each step except growing is one pass over the pieces. All cells, counts and representatives equal those of ``fit``.
+Four passes over the pieces: survey values and hashes; sample the columns that need quantiles; code every record as
+small integers, which the engine keeps; and, once the tree has grown, find medians inside bins of several values.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.fitting import check_classes
-from certifare.encoders.proxies import Coordinates, check_retain, coordinate_rows
+from certifare.encoders.proxies import Coordinates
 from certifare.encoders.representatives import Middle, Representatives, modes
 from certifare.encoders.training import ColumnSchema, mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Block, BlockReader, Feature, MissingRoles, Piece, Role, Share, Worker, by_piece
+from certifare.engines.blocks import Block, BlockReader, Feature, MissingRoles, Piece, Role, Share, Worker
 from certifare.engines.coding import Plan
 from certifare.engines.survey import Survey, Surveyor, merge_surveys
-from certifare.errors import EncoderError, GroupError, TableError
+from certifare.errors import EncoderError, GroupError
 from certifare.foundation.levels import Levels
 from certifare.foundation.randomness import stream
 from certifare.growth import Bins, CategoricalBins, Codes, Growth, Histogram, HistogramSource, Targets
@@ -36,7 +31,6 @@ from certifare.growth.binning import bins_of
 from certifare.growth.summary import SAMPLE_ROWS, sample_positions
 from certifare.tables.frames import Frame
 
-T = TypeVar("T")
 NO_CODES = np.zeros(0, dtype=np.int64)
 StepProgress = Callable[[str, float], Any]
 """Called with the current step ("survey", "sample", "code", "grow", "medians") and the share of it that is done."""
@@ -104,10 +98,10 @@ class EngineTraining:
     records: CodedRecords
     fingerprint: Fingerprint
     settings: dict[str, Any]
-    derived: Any = None
-    bare: bool = False
     progress: StepProgress | None = None
 
+    derived = None
+    bare = False
     named = True
     """Columns of files and dataframes have names."""
 
@@ -135,14 +129,11 @@ class EngineTraining:
         return Levels(self.plan.group_name, NO_CODES, self.plan.groups)
 
     def project(self, coordinates: Coordinates) -> NDArray[np.int16]:
-        """Return an empty array: the coordinates are stored with the codes."""
-        nothing = tuple(np.zeros(0, dtype=np.uint16) for _ in self.bins)
-        return coordinates.of(Codes(nothing, self.plan.n_codes))
+        """Never called: only what is retained has coordinates, and that was refused."""
+        raise NotImplementedError
 
     def source(self, targets: Targets, n_threads: int) -> HistogramSource:
         """Return the source of histograms for a grower; the engine decides on the number of threads."""
-        if targets.n_classes != self.plan.n_classes:
-            raise EncoderError("retain= needs the whole table in memory; set retain=0.")
         return self.records
 
     def growing(self, max_cells: int) -> Callable[[int], Any] | None:
@@ -213,25 +204,22 @@ def prepare_over(
 
     ``missing`` says what to do with records without a label or a group.
     """
-    check_retain(encoder.retain)
+    if encoder.retain:
+        raise EncoderError("retain= needs the whole table in memory; set retain=0, or fit on a sample of the records.")
     salt = secrets.token_bytes(16)
     surveyor = Surveyor(reading, salt, engine.n_records, engine.n_pieces)
     survey = engine.reduce(surveyor, merge_surveys, progress=_share(progress, "survey"))
-    _check_records(survey, missing)
+    survey.check(missing)
     plan = Plan(
         reading=reading,
         columns=survey.schema(reading),
         bins=_fit_bins(encoder, engine, reading, survey, _share(progress, "sample")),
-        labels=tuple(survey.label_values()),
-        groups=survey.group_values(),
+        labels=tuple((name, tuple(sorted(values))) for name, values in survey.labels.items()),
+        groups=tuple(sorted(survey.groups)),
     )
     check_classes("group", plan.group_name, plan.groups, survey.n_records)
     for name, values in plan.labels:
         check_classes("label", name, values, survey.n_records)
-    if encoder.retain:
-        rows = by_piece(coordinate_rows(survey.n_records, encoder.seed), survey.lengths)
-        sample = engine.reduce(CodeSampler(plan, rows), _stack)
-        plan = replace(plan, coordinates=Coordinates.fit(list(sample.T), plan.bins))
     records = engine.code(plan, survey.lengths, _share(progress, "code"))
     if not encoder.allow_sensitive_feature:
         _refuse_copies(records.root(), plan)
@@ -242,7 +230,6 @@ def prepare_over(
         records=records,
         fingerprint=Fingerprint.from_samples(salt, [column.name for column in plan.columns], survey.hashes),
         settings={name: encoder.get_params()[name] for name in encoder.settings},
-        derived=plan.coordinates,
         progress=progress,
     )
 
@@ -251,31 +238,16 @@ def _share(progress: StepProgress | None, step: str) -> Share | None:
     return None if progress is None else lambda share: progress(step, share)
 
 
-def _check_records(survey: Survey, missing: MissingRoles) -> None:
-    if missing == "refuse":
-        survey.refuse_lacking()
-    if survey.n_records == 0:
-        raise TableError(
-            f"No record is left: {sum(survey.lacking.values()):,} lack a label or a group."
-            if survey.lacking
-            else "There are no records: 0 sample(s) while a minimum of 1 is required."
-        )
-
-
 def _fit_bins(
-    encoder: FairTreeEncoder,
-    engine: Engine,
-    reading: BlockReader,
-    survey: Survey,
-    progress: Share | None,
+    encoder: FairTreeEncoder, engine: Engine, reading: BlockReader, survey: Survey, progress: Share | None
 ) -> tuple[Bins, ...]:
     """Fit the same bins as :func:`certifare.growth.fit_bins` for the whole table."""
     sampled = survey.summary.sampled
     samples: Mapping[int, NDArray[np.float64]] = {}
     if sampled:
         positions = sample_positions(survey.n_records, SAMPLE_ROWS, stream(encoder.seed, "bins"))
-        work = Sampler(reading.of(sampled), by_piece(positions, survey.lengths))
-        matrix = engine.reduce(work, _stack, progress)
+        chosen = replace(reading, features=tuple(reading.features[i] for i in sampled))
+        matrix = engine.reduce(Sampler(chosen, by_piece(positions, survey.lengths)), np.concatenate, progress)
         samples = dict(zip(sampled, matrix.T, strict=True))
     categorical = [feature.categorical for feature in reading.features]
     return bins_of(survey.summary, categorical, samples, max_bins=encoder.max_bins)
@@ -290,40 +262,25 @@ class Sampler:
 
     def __call__(self, piece: Piece) -> NDArray[np.float64]:
         """Return numbers, (rows, features)."""
-        blocks = (block.complete()[0] for block in piece.blocks(self.reading))
-        chosen = _rows(blocks, self.rows[piece.number])
-        found = [[field.numbers()[rows] for field in block.fields] for block, rows in chosen]
-        return np.concatenate([np.column_stack(columns) for columns in found])
-
-
-@dataclass(frozen=True)
-class CodeSampler:
-    """Returns the codes of some rows of a piece."""
-
-    plan: Plan
-    rows: Sequence[NDArray[np.int64]]  # of each piece, in order
-
-    def __call__(self, piece: Piece) -> NDArray[np.uint16]:
-        """Return codes, (rows, features)."""
-        found = [np.zeros((0, len(self.plan.bins)), dtype=np.uint16)]
-        for block, rows in _rows(self.plan.blocks(piece), self.rows[piece.number]):
-            if len(rows):
-                columns = [column[rows].astype(np.uint16) for column in self.plan.codes(block).columns]
-                found.append(np.column_stack(columns))
+        positions, start, found = self.rows[piece.number], 0, []
+        for block in piece.blocks(self.reading):
+            block, _ = block.complete()
+            first, last = np.searchsorted(positions, [start, start + len(block)])
+            rows = positions[first:last] - start
+            found.append(np.column_stack([field.numbers()[rows] for field in block.fields]))
+            start += len(block)
         return np.concatenate(found)
 
 
-def _rows(blocks: Iterable[Block], positions: NDArray[np.int64]) -> Iterator[tuple[Block, NDArray[np.int64]]]:
-    """Yield the blocks of a piece, each with the rows of it that are at some sorted positions of the piece."""
-    start = 0
-    for block in blocks:
-        first, last = np.searchsorted(positions, [start, start + len(block)])
-        yield block, positions[first:last] - start
-        start += len(block)
+def by_piece(positions: NDArray[np.int64], lengths: Sequence[int]) -> list[NDArray[np.int64]]:
+    """Split sorted row numbers of the whole table by piece, and count them from the start of each piece.
 
-
-def _stack(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(list(parts))
+    >>> [rows.tolist() for rows in by_piece(np.array([0, 4, 5, 9]), [5, 2, 3])]
+    [[0, 4], [0], [2]]
+    """
+    stops = np.cumsum(lengths)
+    parts = np.split(positions, np.searchsorted(positions, stops[:-1]))
+    return [part - (stop - length) for part, stop, length in zip(parts, stops, lengths, strict=True)]
 
 
 def _refuse_copies(root: Histogram, plan: Plan) -> None:

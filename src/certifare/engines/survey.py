@@ -10,7 +10,7 @@ import numpy as np
 from certifare.encoders.fingerprint import merge_samples, samples_of
 from certifare.encoders.hashes import HashSample
 from certifare.encoders.training import MOST_LABELS, ColumnSchema, GroupValue
-from certifare.engines.blocks import Block, BlockReader, Piece
+from certifare.engines.blocks import Block, BlockReader, MissingRoles, Piece
 from certifare.errors import EncoderError, TableError
 from certifare.foundation.formatting import listing
 from certifare.foundation.levels import intersect
@@ -39,12 +39,17 @@ class Survey:
         """Number of records."""
         return sum(self.lengths)
 
-    def refuse_lacking(self) -> None:
-        """Raise if records have no label or group."""
-        for name, count in self.lacking.items():
+    def check(self, missing: MissingRoles) -> None:
+        """Raise if no record is left, or if records without a label or group are to be refused."""
+        name, count = next(iter(self.lacking.items()), ("", 0))
+        if count and missing == "refuse":
             raise TableError(
                 f"Input contains NaN: column {name!r}, which holds the label or group, has no value in "
                 f'{count:,} records. Leave those out (missing="drop"), or give them a value.'
+            )
+        if self.n_records == 0:
+            raise TableError(
+                "There are no records that have a label and a group: 0 sample(s) while a minimum of 1 is required."
             )
 
     def schema(self, reading: BlockReader) -> tuple[ColumnSchema, ...]:
@@ -53,14 +58,6 @@ class Survey:
             ColumnSchema(feature.name, type_ or feature.type, feature.categorical, missing)
             for feature, type_, missing in zip(reading.features, self.types, self.missing, strict=True)
         )
-
-    def label_values(self) -> list[tuple[str, tuple[Value, ...]]]:
-        """Return the name and sorted values of each label column."""
-        return [(name, tuple(sorted(values))) for name, values in self.labels.items()]
-
-    def group_values(self) -> tuple[GroupValue, ...]:
-        """Return the sorted groups."""
-        return tuple(sorted(self.groups))
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class Surveyor:
             missing=tuple(bool(lacks.any()) for lacks in lacks_value),
             highest=tuple(_highest(field) for field in block.fields),
             labels={field.name: frozenset(field.levels().values) for field in block.labels},
-            groups=_groups(block),
+            groups=frozenset(intersect([field.levels() for field in block.groups]).values),
             lacking=lacking,
             hashes=samples_of(block.fields, self.salt, n_records),
         )
@@ -111,7 +108,12 @@ def merge_surveys(surveys: Sequence[Survey]) -> Survey:
             lacking[name] = lacking.get(name, 0) + count
         for name, values in survey.labels.items():
             labels[name] = labels.get(name, frozenset()) | values
-            _refuse_quantity(name, labels[name])
+            if len(labels[name]) > MOST_LABELS:
+                raise EncoderError(
+                    f"Unknown label type: label {name!r} has more than {MOST_LABELS} distinct values, such as "
+                    f"{listing(list(labels[name]), 3)}. Labels are classes: cut numbers into at most {MOST_LABELS} "
+                    "bands."
+                )
     return Survey(
         lengths=sum((survey.lengths for survey in surveys), ()),
         summary=merge_summaries([survey.summary for survey in surveys]),
@@ -129,16 +131,3 @@ def _highest(field: Field) -> float:
     if isinstance(field.column, Dictionary) or not len(field):
         return -np.inf
     return float(np.fmax.reduce(field.column.astype(np.float64), initial=-np.inf))
-
-
-def _groups(block: Block) -> frozenset[GroupValue]:
-    parts = [field.levels() for field in block.groups]
-    return frozenset(intersect(parts).values) if parts else frozenset()
-
-
-def _refuse_quantity(name: str, values: frozenset[Value]) -> None:
-    if len(values) > MOST_LABELS:
-        raise EncoderError(
-            f"Unknown label type: label {name!r} has more than {MOST_LABELS} distinct values, such as "
-            f"{listing(list(values), 3)}. Labels are classes: cut numbers into at most {MOST_LABELS} bands."
-        )

@@ -39,7 +39,7 @@ Keys = NDArray[np.complex128]
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Records of one group at one split, along its direction: how many to count, and which to list."""
+    """Which records of one group at one split, by their values along its direction, are counted and listed."""
 
     split: int
     group: int

@@ -174,7 +174,7 @@ class Elsewhere:
         """Take the digest of certification records that were counted; return what to note about repeated ones."""
         self._check_unchanged(tally.totals)
         self.digest = hashlib.sha256(write_checksum(tally.checksum).encode()).hexdigest()
-        return tally.repeats.check("certification records")
+        return tally.check_repeats()
 
     def _check_unchanged(self, totals: Totals | None) -> None:
         """Raise if records have other places than when the sample was drawn: some may be in it."""

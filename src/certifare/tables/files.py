@@ -14,6 +14,7 @@ import codecs
 import contextlib
 import csv
 import errno
+import functools
 import glob
 import io
 import os
@@ -190,7 +191,7 @@ class DataFile(os.PathLike[str]):
 
     def exists(self) -> bool:
         """Return whether there is a file or a folder."""
-        return self.path.exists() if self.store is None else self.store.is_file or self.store.is_folder
+        return self.path.exists() if self.store is None else self.store.exists
 
     @cached_property
     def is_folder(self) -> bool:
@@ -247,29 +248,21 @@ class DataFile(os.PathLike[str]):
         if self.is_folder:
             return "folder"
         if not self.exists():
-            if self.store is not None:
-                raise FileError(f"There is no file {path!r}.")
-            if _ADDRESS.match(path):
+            if self.store is None and _ADDRESS.match(path):
                 # Do not repeat the text: a database URL may hold a password or a token.
                 raise FileError(
                     "There is no such file. Give a database's address with --sql, and its table with --table."
                 )
-            raise FileError(f"There is no file {path!r}{_similar_file(self.path)}")
+            raise FileError(f"There is no file {path!r}{'.' if self.store else _similar_file(self.path)}")
         with readable(self):
             head = self.head
         if not head:
-            raise FileError(f"{str(path)!r} is empty.")
-        if head[:4] == b"PAR1":
-            return "parquet"
-        if head[:6] == b"ARROW1":
-            return "arrow"
-        if head[:4] == b"\xff\xff\xff\xff":
-            return "arrow stream"
-        if head[:4] == b"PK\x03\x04":
-            raise FileError(f"{str(path)!r} is a zip archive or an Excel workbook. Save the table as CSV or Parquet.")
-        if head[:4] == b"FEA1":
-            raise FileError(f"{str(path)!r} has the old Feather 1 format. Save it as Feather 2 or Parquet.")
-        return "csv"
+            raise FileError(f"{path!r} is empty.")
+        refused = {b"PK\x03\x04": "is a zip archive or an Excel workbook", b"FEA1": "has the old Feather 1 format"}
+        if head[:4] in refused:
+            raise FileError(f"{path!r} {refused[head[:4]]}. Save the table as CSV or Parquet.")
+        known: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow stream"}
+        return next((kind for magic, kind in known.items() if head.startswith(magic)), "csv")
 
     @cached_property
     def metadata(self) -> FileMetaData:
@@ -315,10 +308,7 @@ def inspect_csv(path: FilePath, **reading: Any) -> Csv:
         )
     found = first if headed else list(names) or [f"column_{i}" for i in range(1, len(first) + 1)]
     called = [name.strip() for name in found]
-    twice = [name for name, count in Counter(called).items() if name and count > 1]
-    if twice:
-        where = "in the header" if headed else "in the list of names"
-        raise TableError(f"{str(path)!r} has several columns called {_listing(twice)}. Rename them {where}.")
+    _check_names(path, [name for name in called if name])
     if not any(called):
         line = _short(text.lstrip("\r\n").splitlines()[0])
         raise FileError(f"{str(path)!r}: the first line must name the columns; it is {line!r}.")
@@ -329,20 +319,19 @@ def inspect_csv(path: FilePath, **reading: Any) -> Csv:
                 f"With the delimiter {chosen!r}, {str(path)!r} has only one column. The delimiter seems to be "
                 f"{guess!r}: pass that, or leave the option out."
             )
-    unnamed = [i for i, name in enumerate(called, 1) if not name]
+    unnamed = [str(i) for i, name in enumerate(called, 1) if not name]
     if unnamed:
-        where = "in the header" if headed else "in the list"
-        notes = (*notes, f"left out column {', '.join(map(str, unnamed[:5]))}: it has no name {where}")
-    if headed and any(_NUMBER.fullmatch(name) for name in called):
-        number = next(name for name in called if _NUMBER.fullmatch(name))
-        notes = (
-            *notes,
-            f"the header has a column named {number!r}; if the first line is a record, name the columns with --names",
+        notes.append(f"left out column {', '.join(unnamed[:5])}: it has no name")
+    numbers = [name for name in called if headed and _NUMBER.fullmatch(name)]
+    if numbers:
+        notes.append(
+            f"the header has a column named {numbers[0]!r}; if the first line is a record, name the columns with "
+            "--names"
         )
     if decimal is None and chosen != "," and _decimal_commas(_rows(text, chosen)):
         decimal = ","
-        notes = (*notes, "numbers are read with decimal commas (pass --decimal . if they have points)")
-    return Csv(chosen, encoding, tuple(found), odd_quotes, notes, headed, decimal or ".")
+        notes.append("numbers are read with decimal commas (pass --decimal . if they have points)")
+    return Csv(chosen, encoding, tuple(found), odd_quotes, tuple(notes), headed, decimal or ".")
 
 
 def read_file(
@@ -528,7 +517,7 @@ def _utf8(path: DataFile, layout: Csv) -> Iterator[tuple[Any, Any]]:
         yield file, file
 
 
-def _encoding(path: DataFile, head: bytes, given: str | None) -> tuple[str, bool, tuple[str, ...]]:
+def _encoding(path: DataFile, head: bytes, given: str | None) -> tuple[str, bool, list[str]]:
     """Detect the encoding by reading the whole file; also return whether the number of quotation marks is odd."""
     if given is not None:
         name = _text_encoding(given)
@@ -547,12 +536,8 @@ def _encoding(path: DataFile, head: bytes, given: str | None) -> tuple[str, bool
             else:
                 misfit = misfit or _short(str(error))
             continue
-        notes: tuple[str, ...] = ()
-        if misfit:
-            notes = (
-                f"the file is not UTF-8 ({misfit}); it was read as {candidate} (pass --encoding if that is wrong)",
-            )
-        return ("utf-8" if candidate == "utf-8-sig" else candidate), odd, notes
+        note = f"the file is not UTF-8 ({misfit}); it was read as {candidate} (pass --encoding if that is wrong)"
+        return ("utf-8" if candidate == "utf-8-sig" else candidate), odd, [note] if misfit else []
     raise FileError(
         f"{str(path)!r} is not {candidates[0].removesuffix('-sig')}: {misfit}. Leave the encoding out to detect it, "
         "or name another."
@@ -660,12 +645,7 @@ def _read_csv(path: DataFile, layout: Csv, missing: Sequence[str], types: Mappin
     if bad.count:
         raise bad.error(path, layout)
     _check_quotes(path, layout, table)
-    columns = [
-        clean_text(column, missing)
-        if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type)
-        else column
-        for column in table.columns
-    ]
+    columns = [clean_text(c, missing) if c.type in (pa.string(), TEXT) else c for c in table.columns]
     return pa.Table.from_arrays(columns, names=list(layout.columns))
 
 
@@ -709,13 +689,11 @@ class _BadRows:
 
     def error(self, path: DataFile, layout: Csv) -> FileError:
         first = self.first if self.first.number is not None else _first_bad_row(path, layout) or self.first
-        counted = ", counting the header" if layout.headed else ""
-        do = "does" if self.count == 1 else "do"
-        where = "" if first.number is None else f" (row {first.number:,}{counted})"
+        where = "" if first.number is None else f" (row {first.number:,} of the file)"
         return FileError(
-            f"{amount(self.count, 'row')} of {str(path)!r} {do} not have {first.expected_columns} columns as the "
-            f"{'header' if layout.headed else 'first line'} has; the first{where} has {first.actual_columns}. Correct "
-            f"the file, or pass a delimiter other than {layout.delimiter!r}."
+            f"{amount(self.count, 'row')} of {str(path)!r} not of {first.expected_columns} columns as the first row: "
+            f"one{where} has {first.actual_columns}. Correct the file, or pass a delimiter other than "
+            f"{layout.delimiter!r}."
         )
 
 
@@ -744,92 +722,67 @@ def _check_quotes(path: Path | DataFile, layout: Csv, table: pa.Table) -> None:
 
 
 def _read_binary(path: DataFile, kind: Kind) -> pa.Table:
-    with readable(path), _binary_reader(path, file := path.take(), kind) as reader:
-        _check_names(path, reader.schema.names)
+    with readable(path), _binary_reader(file := path.take(), kind) as (schema, size, batches):
+        _check_names(path, schema.names)
         if kind == "parquet":
             import pyarrow.parquet as pq
 
-            _check_memory(path, reader.schema, reader.size)
+            _check_memory(path, schema, size)
             # A file, not a path: from a path such as "year=2018/people.parquet" pyarrow would add a column "year".
             return validated(pq.read_table(file, use_threads=True))
         found: list[pa.RecordBatch] = []
         rows = 0
-        for batch, _ in reader.batches(reader.schema.names):
+        for batch in _checked(path, file, batches(schema.names)):
             rows += batch.num_rows
-            _check_memory(path, reader.schema, rows)
+            _check_memory(path, schema, rows)
             found.append(batch)
-        return pa.Table.from_batches(found, reader.schema)
+        return pa.Table.from_batches(found, schema)
 
 
 def _binary_batches(path: DataFile, kind: Kind, types: Mapping[str, pa.DataType | None] | None) -> Batches:
-    with readable(path), _binary_reader(path, path.start(), kind) as opened:
-        schema, size = opened.schema, opened.size
+    with readable(path), _binary_reader(path.start(), kind) as (schema, size, _):
         _check_names(path, schema.names)
     names = [name for name in schema.names if types is None or name in types]
 
     def read(progress: Batches) -> Iterator[pa.RecordBatch]:
-        empty = True
-        with readable(path), _binary_reader(path, path.take(), kind) as reader:
-            for batch, progress.position in reader.batches(names):
-                empty = False
+        file, rows = path.take(), 0
+        with readable(path), _binary_reader(file, kind) as (_, _, batches):
+            for batch in _checked(path, file, batches(names)):
+                rows += batch.num_rows
+                progress.position = rows if kind == "parquet" else file.tell()
                 yield batch
-        if empty:
+        if not rows:
             raise _no_records(path, schema.names)
 
     return Batches(schema.names, size, read)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """An open Parquet or Arrow file.
-
-    - ``size``: rows (Parquet) or bytes (Arrow).
-    - ``batches``: reads some columns in validated, non-empty batches, each with how much of ``size`` has been read.
-    """
-
-    schema: pa.Schema
-    size: int
-    batches: Callable[[list[str]], Iterator[tuple[pa.RecordBatch, int]]]
-
-
 @contextlib.contextmanager
-def _binary_reader(path: DataFile, file: Any, kind: Kind) -> Iterator[_Reader]:
-    """Open a reader of a Parquet or Arrow file at its start."""
-    most = max(UNPACKED, UNPACKED_RATIO * file.size())
-
-    def checked(
-        batches: Iterator[pa.RecordBatch], position: Callable[[int], int]
-    ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        rows = 0
-        for batch in batches:
-            rows += batch.num_rows
-            if rows > most:
-                raise FileError(f"{str(path)!r} claims to hold more than {most:,} rows, too many for its size.")
-            validated(batch)
-            for start in range(0, batch.num_rows, BATCH_ROWS):
-                yield batch.slice(start, BATCH_ROWS), position(rows)
-
+def _binary_reader(file: Any, kind: Kind) -> Iterator[tuple[pa.Schema, int, Callable[[list[str]], Any]]]:
+    """Open a Parquet or Arrow file: its columns, its size (rows or bytes), and what reads some columns in batches."""
     if kind == "parquet":
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(file) as table:
-            yield _Reader(
-                table.schema_arrow,
-                table.metadata.num_rows,
-                lambda names: checked(
-                    table.iter_batches(BATCH_ROWS, columns=names, use_threads=False), lambda rows: rows
-                ),
-            )
+            read = functools.partial(table.iter_batches, BATCH_ROWS, None)
+            yield table.schema_arrow, table.metadata.num_rows, lambda names: read(names, use_threads=False)
         return
     # Read, not memory-mapped: validated data must not change afterwards.
-    reader = pa.ipc.open_file(file) if kind == "arrow" else pa.ipc.open_stream(file)
-    with reader:
-        every = (reader.get_batch(i) for i in range(reader.num_record_batches)) if kind == "arrow" else reader
-        yield _Reader(
-            reader.schema,
-            file.size(),
-            lambda names: checked((batch.select(names) for batch in every), lambda _: int(file.tell())),
-        )
+    with pa.ipc.open_file(file) if kind == "arrow" else pa.ipc.open_stream(file) as reader:
+        every = map(reader.get_batch, range(reader.num_record_batches)) if kind == "arrow" else reader
+        yield reader.schema, file.size(), lambda names: (batch.select(names) for batch in every)
+
+
+def _checked(path: DataFile, file: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Validate batches, and cut them into small ones that are not empty; raise if there are too many rows."""
+    rows, most = 0, max(UNPACKED, UNPACKED_RATIO * file.size())
+    for batch in batches:
+        rows += batch.num_rows
+        if rows > most:
+            raise FileError(f"{str(path)!r} claims to hold more than {most:,} rows, too many for its size.")
+        validated(batch)
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            yield batch.slice(start, BATCH_ROWS)
 
 
 def validated(table: Any) -> Any:
@@ -921,10 +874,8 @@ def _too_long(path: Path | DataFile) -> FileError:
 
 
 def _similar_file(path: Path) -> str:
-    try:
-        near = get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1, 0.7)
-    except OSError:
-        near = []
+    names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = get_close_matches(path.name, names, 1, 0.7)
     return f". Did you mean {str(path.with_name(near[0]))!r}?" if near else "."
 
 

@@ -16,7 +16,7 @@ from certifare.foundation.formatting import amount
 from certifare.foundation.storage import FilePath
 from certifare.tables.files import MISSING, TEXT, read_file
 from certifare.tables.frames import is_text
-from certifare.tables.roles import Comparison, Roles, absent, parse_role
+from certifare.tables.roles import Roles, absent, column_of, parse_role
 
 
 def read_files(
@@ -63,16 +63,9 @@ def _holds_text(type_: pa.DataType) -> bool:
 def join_groups(
     native: pa.Table, roles: Roles, path: FilePath | None, key: str | None, missing: Sequence[str] = MISSING
 ) -> tuple[pa.Table, Roles, tuple[str, ...]]:
-    """Add sensitive columns from a second file, joined by a key column.
+    """Add the sensitive columns that a second file has, joined by a key column; without a file, change nothing.
 
-    - ``native``: the records.
-    - ``roles``: the sensitive columns, or the columns that they compare, are looked up in the second file first.
-    - ``path``: the second file. If None, nothing is joined.
-    - ``key``: the key column, which both files have. Its values are unique in the second file. It is not used as a
-      feature.
-    - ``missing``: text that means a missing value in a CSV file.
-    - returns ``table``: the same records with the sensitive columns added. Records whose key is not in the second file
-      have no group.
+    The key's values are unique in the second file, and it is no feature. Records whose key is not there have no group.
     """
     if path is None:
         if key is not None:
@@ -86,11 +79,10 @@ def join_groups(
         if key not in table.column_names:
             raise absent(key, table.column_names, where)
     wanted = _wanted(native.column_names, groups.column_names, roles.sensitive, name)
-    keys = _as_text(groups.column(key))
-    known = keys.is_valid()
+    found, keys = [*notes], _as_text(groups.column(key))
     if keys.null_count:
-        notes = (*notes, f"left out {amount(keys.null_count, 'row')} of {name} without a key")
-        keys, groups = keys.filter(known), groups.filter(known)
+        found.append(f"left out {amount(keys.null_count, 'row')} of {name} without a key")
+        keys, groups = keys.drop_null(), groups.filter(keys.is_valid())
     counted = pc.value_counts(keys)
     twice = counted.filter(pc.greater(counted.field("counts"), 1))
     if len(twice):
@@ -103,22 +95,20 @@ def join_groups(
     if place.null_count == len(place):
         raise TableError(f"No key {key!r} of the records occurs in {name!r}. Check that it is the same key.")
     if place.null_count:
-        notes = (
-            *notes,
-            f"{place.null_count:,} of {len(place):,} records have no group: their key is missing, or is not in {name}",
+        found.append(
+            f"{place.null_count:,} of {len(place):,} records have no group: their key is missing, or is not in {name}"
         )
     repeated = len(own) - own.null_count - len(pc.unique(own.drop_null()))
     if repeated and roles.cluster is None:
-        notes = (
-            *notes,
+        found.append(
             f"{amount(repeated, 'record')} share the key {key!r} with another record: if such records are dependent, "
-            f"pass --cluster {key}",
+            f"pass --cluster {key}"
         )
     for column in wanted:
         native = native.append_column(column, groups.column(column).take(place))
     if key not in {text for texts in roles.named().values() for text in texts}:
         roles = replace(roles, drop=(*roles.drop, key))
-    return native, roles, tuple(notes)
+    return native, roles, tuple(found)
 
 
 def _wanted(names: Sequence[str], others: Sequence[str], sensitive: Sequence[str], file: str) -> list[str]:
@@ -130,7 +120,7 @@ def _wanted(names: Sequence[str], others: Sequence[str], sensitive: Sequence[str
         except MissingColumnError:
             parse_role(text, list(dict.fromkeys([*names, *others])), "sensitive")
             continue
-        column = role.column if isinstance(role, Comparison) else role
+        column = column_of(role)
         if column in names:
             raise RoleError(f"Both the records and {file!r} have a column {column!r}. Rename one of them.")
         wanted.append(column)

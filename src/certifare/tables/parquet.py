@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -74,14 +75,12 @@ class ParquetFiles:
 
     def row_groups(self) -> list[RowGroup]:
         """Return the row groups of all files that hold records."""
-        return [
-            RowGroup(
-                path, group, pa.table({n: pa.array([v], self.schema.field(n).type) for n, v in own.items()}), metadata
-            )
-            for path, metadata, own in zip(self.paths, self.metadata, self.partitions, strict=True)
-            for group in range(metadata.num_row_groups)
-            if metadata.row_group(group).num_rows
-        ]
+        found = []
+        for path, metadata, own in zip(self.paths, self.metadata, self.partitions, strict=True):
+            constants = pa.table({name: pa.array([v], self.schema.field(name).type) for name, v in own.items()})
+            groups = (i for i in range(metadata.num_row_groups) if metadata.row_group(i).num_rows)
+            found += [RowGroup(path, group, constants, metadata) for group in groups]
+        return found
 
     def batches(self, names: Sequence[str] | None = None) -> Batches:
         """Open the files to read some columns, by default all, in batches."""
@@ -138,27 +137,16 @@ def _partitions(root: str | None, paths: Sequence[str]) -> tuple[dict[str, Any],
     """Read the columns in the names of folders below ``root``, as Hive and Spark write them."""
     if root is None:
         return ({},) * len(paths)
-    texts = [dict(_PARTITION.findall(path[len(root) :].rpartition("/")[0])) for path in paths]
+    texts: list[dict[str, Any]] = [dict(_PARTITION.findall(path[len(root) :].rpartition("/")[0])) for path in paths]
     for path, own in zip(paths, texts, strict=True):
         if own.keys() != texts[0].keys():
             raise TableError(f"{path!r} is in other folders ({', '.join(own) or 'no name=value'}) than {paths[0]!r}.")
-    whole = {
-        name: all(re.fullmatch(r"-?\d{1,18}", own[name]) or own[name] == _NO_VALUE for own in texts)
-        for name in texts[0]
-    }
-    return tuple(
-        {
-            name: None if value == _NO_VALUE else int(value) if whole[name] else _unquoted(value)
-            for name, value in own.items()
-        }
-        for own in texts
-    )
-
-
-def _unquoted(value: str) -> str:
-    from urllib.parse import unquote
-
-    return unquote(value)
+    for name in [*texts[0]]:
+        values = [None if own[name] == _NO_VALUE else own[name] for own in texts]
+        numbers = all(value is None or re.fullmatch(r"-?\d{1,18}", value) for value in values)
+        for own, value in zip(texts, values, strict=True):
+            own[name] = None if value is None else int(value) if numbers else unquote(value)
+    return tuple(texts)
 
 
 def _expand(paths: Paths) -> tuple[str | None, Sequence[str | os.PathLike[str]]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from certifare.foundation.formatting import listing
 from certifare.foundation.levels import Levels
 from certifare.tables.frames import is_categorical, single_array
-from certifare.tables.roles import Comparison, Roles
+from certifare.tables.roles import Roles, column_of
 
 #: A column whose first values, this many, are all different is probably an identifier.
 IDENTIFIER_ROWS = 1000
@@ -112,10 +112,7 @@ def people_findings(
     groups = np.unique(of_columns, axis=1, return_inverse=True)[1].ravel()
     head = native.take(pa.array(rows[:PEOPLE_ROWS]))
     shares = np.bincount(groups) / len(groups)
-    roles = {
-        role.column if isinstance(role, Comparison) else role
-        for role in (*found.label, *found.sensitive, *found.weight)
-    }
+    roles = set(map(column_of, (*found.label, *found.sensitive, *found.weight)))
     for field in native.schema:
         if field.name in roles or not (pa.types.is_integer(field.type) or is_categorical(field.type)):
             continue

@@ -32,14 +32,7 @@ _OPERATOR = re.compile(r">=|<=|==|!=|≥|≤|≠|=|>|<")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _SPELLINGS = {"=": "==", "≥": ">=", "≤": "<=", "≠": "!="}
 _OPPOSITE = {">=": "<", "<": ">=", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
-_COMPUTE = {
-    ">=": pc.greater_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    "==": pc.equal,
-    "!=": pc.not_equal,
-}
+_COMPUTE = {">=": "greater_equal", "<": "less", "<=": "less_equal", ">": "greater", "==": "equal", "!=": "not_equal"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +72,7 @@ class Comparison:
             column = column.cast(pa.string()).cast(pa.float64())  # Arrow's own cast may miss the nearest float
         if pa.types.is_floating(column.type):
             column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-        holds = _COMPUTE[self.operator](column, self._operand(column))
+        holds = pc.call_function(_COMPUTE[self.operator], [column, self._operand(column)])
         return pa.DictionaryArray.from_arrays(holds.cast(pa.int8()), pa.array([self.false, self.true]))
 
     def number(self) -> float:
@@ -190,14 +183,9 @@ class Roles:
         unknown = [name for name in keywords if name not in known]
         if unknown:
             raise ArgumentError(f"Unknown role {', '.join(unknown)}. Choose from {', '.join(known)}.")
-        one = ("weight", "cluster", "given", "each", "missing_groups")
-        given: dict[str, Any] = {
-            name: value if name in one else as_names(value)
-            for name, value in keywords.items()
-            if value is not None and name != "label_cuts"
-        }
-        if keywords.get("label_cuts") is not None:
-            given["label_cuts"] = tuple(map(float, keywords["label_cuts"]))
+        convert = dict.fromkeys(("weight", "cluster", "given", "each", "missing_groups"), lambda value: value)
+        convert["label_cuts"] = lambda cuts: tuple(map(float, cuts))
+        given = {name: convert.get(name, as_names)(v) for name, v in keywords.items() if v is not None}
         return replace(roles or cls(), **given)
 
     @classmethod
@@ -222,36 +210,29 @@ class Roles:
     def find(self, names: Sequence[str]) -> FoundRoles:
         """Find the columns in a table; raise if a name is not there, or if a column has two roles."""
         parsed = {role: [parse_role(text, names, role) for text in texts] for role, texts in self.named().items()}
-        for role in ("weight", "cluster"):
-            for found in parsed.get(role, ()):
-                if isinstance(found, Comparison):
-                    raise RoleError(f"The {role} must be a column, not the comparison {str(found)!r}.")
         used: dict[str, str] = {}
-        for role, of_role in parsed.items():
-            for found in of_role:
-                name = found.column if isinstance(found, Comparison) else found
-                if used.get(name) == role:
-                    raise RoleError(f"Column {name!r} is named twice (--{role}). Name it once.")
-                if name in used:
-                    raise RoleError(f"Column {name!r} is named as both {used[name]} and {role}. Choose one.")
-                used[name] = role
+        for role, found in ((role, found) for role, of_role in parsed.items() for found in of_role):
+            if role in ("weight", "cluster") and isinstance(found, Comparison):
+                raise RoleError(f"The {role} must be a column, not the comparison {str(found)!r}.")
+            name = column_of(found)
+            if used.get(name) == role:
+                raise RoleError(f"Column {name!r} is named twice (--{role}). Name it once.")
+            if name in used:
+                raise RoleError(f"Column {name!r} is named as both {used[name]} and {role}. Choose one.")
+            used[name] = role
         if self.features is None:
             features = self._features(names, used)
         else:
             features, used = self.features, {}
-            for name in features:
-                if name not in names:
-                    raise absent(name, names, "feature")
-        for option, wanted in (("categorical", self.categorical), ("continuous", self.continuous)):
-            for name in wanted:
-                if name not in names:
-                    raise absent(name, names, option)
-                if name in used:
-                    raise RoleError(f"Column {name!r} is the {used[name]}, not a feature, so it cannot be {option}.")
+        options = {"feature": self.features or (), "categorical": self.categorical, "continuous": self.continuous}
+        for option, name in ((option, name) for option, wanted in options.items() for name in wanted):
+            if name not in names:
+                raise absent(name, names, option)
+            if name in used:
+                raise RoleError(f"Column {name!r} is the {used[name]}, not a feature, so it cannot be {option}.")
         if not features:
             raise TableError("No feature is left: every column has a role or is dropped.")
-        label, sensitive, weight, cluster, given = (tuple(parsed.get(role, ())) for role in ROLES)
-        return FoundRoles(label, sensitive, weight, cluster, given, tuple(features))
+        return FoundRoles(features=tuple(features), **{role: tuple(parsed.get(role, ())) for role in ROLES})
 
     def _features(self, names: Sequence[str], used: Mapping[str, str]) -> Sequence[str]:
         """Return the features: the named columns, or all, without those that are dropped or have a role."""
@@ -275,6 +256,11 @@ class FoundRoles:
     features: tuple[str, ...]
 
 
+def column_of(role: str | Comparison) -> str:
+    """Return the column that a role names, or compares."""
+    return role.column if isinstance(role, Comparison) else role
+
+
 def as_names(names: Names | None) -> tuple[str, ...]:
     """Return a tuple of names, given one name, several or None."""
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
@@ -283,10 +269,8 @@ def as_names(names: Names | None) -> tuple[str, ...]:
 def parse_role(text: str, names: Sequence[str], role: str = "column") -> str | Comparison:
     """Parse a column's name or a comparison.
 
-    - ``text``: a column's name, or ``column operator value`` with one of ``>= > <= < == !=``. Quote a value that
-      contains spaces or operators.
-    - ``names``: columns of the table. A column whose name looks like a comparison takes precedence.
-    - ``role``: the role, for error messages.
+    A comparison is ``column operator value`` with one of ``>= > <= < == !=``; quote a value with spaces or operators. A
+    column whose name looks like a comparison takes precedence. ``role`` is for messages.
     """
     text = text.strip()
     if text in names:
@@ -308,13 +292,8 @@ def parse_role(text: str, names: Sequence[str], role: str = "column") -> str | C
 def select(texts: Sequence[str], names: Sequence[str], role: str) -> list[str]:
     """Return the columns that match the texts: each is a name, a pattern such as ``income_*``, or several with commas.
 
-    - ``names``: columns of the table. A column whose name contains a comma or a star takes precedence.
-    - ``role``: the role, for error messages.
+    They come in the order of the table. A column whose name contains a comma or a star takes precedence.
 
-    Returns: matching columns in the order of the table.
-
-    Examples
-    --------
     >>> select(["a,b*"], ["c", "b2", "b1", "a"], "feature")
     ['b2', 'b1', 'a']
     """

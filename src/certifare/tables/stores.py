@@ -69,9 +69,9 @@ class Store:
         return other
 
     @property
-    def is_file(self) -> bool:
-        """Whether there is a file."""
-        return bool(self._type() == pafs.FileType.File)
+    def exists(self) -> bool:
+        """Whether there is a file or a folder."""
+        return bool(self._type() != pafs.FileType.NotFound)
 
     @property
     def is_folder(self) -> bool:

@@ -39,7 +39,7 @@ from certifare.tables.frames import Frame, is_categorical, is_text, single_array
 from certifare.tables.joins import join_groups
 from certifare.tables.quality import TableFinding, as_notes, column_findings, people_findings
 from certifare.tables.reading import POOLED
-from certifare.tables.roles import Comparison, MissingGroups, Roles, as_names
+from certifare.tables.roles import Comparison, MissingGroups, Roles, as_names, column_of
 
 #: A label or a sensitive column with more values is probably a number that needs a threshold.
 MOST_VALUES = 100
@@ -499,7 +499,7 @@ def _levels(native: pa.Table, columns: Sequence[str | Comparison], role: str, te
     """Return the levels of the columns of a role, named as the user named them."""
     levels = []
     for found, text in zip(columns, texts, strict=True):
-        name = found.column if isinstance(found, Comparison) else found
+        name = column_of(found)
         column = native.column(name)
         if not readable_type(column.type):
             raise TableError(f"Column {name!r} holds {column.type}. The {role} must be numbers, booleans or text.")

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.engines.conftest import assert_same_encoder, make_people, tables
 
-from certifare import FairTreeEncoder, certify
+from certifare import BoostedEncoder, FairTreeEncoder, certify
 from certifare.errors import (
     ArgumentError,
     EncoderError,
@@ -69,14 +69,6 @@ def test_equal_to_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path)
         X, many_people["paid"], sensitive_features=many_people["sex"]
     )
     assert_same_encoder(local, again)
-
-
-def test_retaining_cells_equal_those_in_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
-    options = {"gamma": 0.4, "max_cells": 30, "min_cell_size": 30, "max_bins": 60, "retain": 0.7}
-    one, other, training = fit_both(many_people, cut(many_people, [1500, 1600, 4000]), tmp_path, **options)
-    assert one.n_cells_ == 30
-    assert_same_encoder(one, other)
-    assert training.records.rounds < 20
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -237,8 +229,10 @@ def test_bad_input_is_refused(client: Any, many_people: pd.DataFrame, tmp_path: 
         prepare_dask(encoder, spread[["age", "copy"]], y, sensitive_features=s)
     with pytest.raises(TableError, match="names"):
         prepare_dask(encoder, X.rename(columns={"age": 0}), y, sensitive_features=s)
-    with pytest.raises(EncoderError, match="retain is 2"):
-        prepare_dask(FairTreeEncoder(retain=2), X, y, sensitive_features=s)
+    with pytest.raises(EncoderError, match="retain= needs the whole table in memory"):
+        prepare_dask(FairTreeEncoder(retain=0.5), X, y, sensitive_features=s)
+    with pytest.raises(EncoderError, match="BoostedEncoder needs the whole table in memory"):
+        BoostedEncoder(max_cells=4).fit(X, y, sensitive_features=s)
     for option in ({"weights": y}, {"clusters": y}, {"method": "lemmas"}):
         with pytest.raises(ArgumentError, match="whole table"):
             certify(encoder, X, sensitive_features=s, **option)

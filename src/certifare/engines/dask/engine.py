@@ -152,8 +152,8 @@ def combine_frames(
     frame = X
     if encoder.sensitive is not None:
         listed = [encoder.sensitive] if isinstance(encoder.sensitive, str | int) else list(encoder.sensitive)
-        positions = Frame(X._meta_nonempty)
-        groups = tuple(Role(name, name) for name in (positions.names[positions.position(s)] for s in listed))
+        sample = Frame(X._meta_nonempty)
+        groups = tuple(Role.of(sample.names[sample.position(s)]) for s in listed)
     else:
         frame, groups = _attach(frame, sensitive_features, "sensitive", names)
     labels: tuple[Role, ...] = ()

@@ -22,7 +22,6 @@ from certifare.engines.blocks import FramePiece, Share
 from certifare.engines.coding import Plan
 from certifare.engines.dask.engine import DaskEngine, combine_frames, tree_merge, watch
 from certifare.engines.preparing import EngineTraining, StepProgress, check_tree, feature_reader, prepare_over
-from certifare.errors import TableError
 from certifare.growth import Growth, Histogram, Split
 from certifare.growth.histograms import Layout, Records
 from certifare.tables.frames import Frame
@@ -53,17 +52,9 @@ def prepare_dask(
 
     The cells equal those that ``encoder.fit`` gives for the computed table.
 
-    Parameters
-    ----------
-    encoder : FairTreeEncoder
-    X : dask.dataframe.DataFrame
-        The features; with ``sensitive=`` in the encoder also the sensitive columns.
-    y, sensitive_features : Dask Series or DataFrame
-        Labels and groups, with the same partitions as X.
-    client : distributed.Client, optional
-        By default the current client.
-    progress : callable, optional
-        Called with the name of a step and the share of it that is done.
+    - ``X``: the features; with ``sensitive=`` in the encoder also the sensitive columns.
+    - ``y``, ``sensitive_features``: Dask Series or DataFrames with the same partitions, or names of columns of X.
+    - ``client``: by default the current one.
     """
     check_tree(encoder)
     frame, labels, groups = combine_frames(encoder, X, y, sensitive_features)
@@ -145,11 +136,7 @@ class CodedBlock:
                     goes_left = np.unpackbits(cut.goes_left, count=cut.n_codes).astype(bool)
                     middle = self._records.divide((start, stop), cut.column, goes_left)
                     self._runs[cut.left], self._runs[cut.right] = (start, middle), (middle, stop)
-            n_rows = self.layout.n_classes + self.layout.n_coordinates
-            counts = np.empty((len(orders.count), n_rows, sum(self.layout.n_codes)), dtype=np.int64)
-            for of_node, node in zip(counts, orders.count, strict=True):
-                of_node[:] = self._records.count(self._runs[node])
-            return counts
+            return np.array([self._records.count(self._runs[node]) for node in orders.count], dtype=np.int64)
 
     def __sizeof__(self) -> int:
         return int(self.words.nbytes)
@@ -236,22 +223,13 @@ class DaskSource:
         total = tree_merge(self.client, _add, [count(block, orders) for block in self.blocks]).result()
         self.rounds += 1
         self.bytes += total.nbytes
-        return [Histogram(of_node, self.layout.offsets, self.layout.n_coordinates) for of_node in total]
+        return [Histogram(of_node, self.layout.offsets) for of_node in total]
 
 
 def _code(plan: Plan, part: Any, length: int) -> CodedBlock:
-    blocks = list(plan.blocks(FramePiece(part)))
-    n_records = sum(map(len, blocks))
-    if n_records != length:
-        raise TableError(f"The table changed while it was read: a partition had {length:,} records, now {n_records:,}.")
-    layout = plan.layout
-    words = np.empty((n_records, layout.width), dtype=np.uint32)
-    records = Records(words, layout)
-    start = 0
-    for block in blocks:
-        plan.write(records, start, block)
-        start += len(block)
-    return CodedBlock(words, layout)
+    words = np.empty((length, plan.layout.width), dtype=np.uint32)
+    plan.write(Records(words, plan.layout), FramePiece(part), 0, length)
+    return CodedBlock(words, plan.layout)
 
 
 def _join(blocks: Sequence[CodedBlock]) -> CodedBlock:

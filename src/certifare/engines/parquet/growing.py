@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import MissingRoles, Role, Share
 from certifare.engines.coding import Plan
-from certifare.engines.parquet.engine import ParquetEngine, ParquetPiece
+from certifare.engines.parquet.engine import ParquetEngine
 from certifare.engines.preparing import EngineTraining, StepProgress, check_tree, feature_reader, prepare_over
 from certifare.errors import FileError, RoleError
 from certifare.growth import Growth, Histogram
@@ -40,30 +40,14 @@ def prepare_parquet(
 ) -> EngineTraining:
     """Read and code Parquet files in constant memory; ``encoder.fit_from`` fits on the result.
 
-    The cells equal those that ``encoder.fit`` gives for the whole table.
+    The cells equal those that ``encoder.fit`` gives for the whole table. The encoder's ``n_jobs`` threads read, code
+    and count.
 
-    Parameters
-    ----------
-    encoder : FairTreeEncoder
-        Its ``n_jobs`` is the number of threads that read, code and count.
-    paths : path, pattern, or sequence of paths
-        One file; a folder, whose Parquet files are read in the order of their names; or a pattern such as
-        ``"people/*.parquet"``.
-    label, sensitive : str or sequence of str
-        Columns, or comparisons such as ``"age>=60"``. Their columns are not features. ``sensitive`` may be left out if
-        the encoder names it.
-    drop : str or sequence of str
-        Columns that are not features.
-    missing : {"refuse", "drop"}
-        What to do with records without a label or a group.
-    folder : path, optional
-        Folder of the memory-mapped file, about a byte per record and column; by default the temporary folder.
-    progress : callable, optional
-        Called with the name of a step and the share of it that is done.
-
-    Returns
-    -------
-    EngineTraining
+    - ``paths``: a file, a folder, a pattern such as ``"people/*.parquet"``, or several files.
+    - ``label``, ``sensitive``: columns, or comparisons such as ``"age>=60"``, which are not features. ``sensitive`` may
+      be left out if the encoder names it.
+    - ``missing``: what to do with records without a label or a group.
+    - ``folder``: of the memory-mapped file, about a byte per record and column; by default the temporary folder.
     """
     check_tree(encoder)
     files = ParquetFiles.find(paths)
@@ -79,10 +63,7 @@ def prepare_parquet(
 
 
 class GrowingParquetEngine(ParquetEngine):
-    """An engine that also codes records, for a grower.
-
-    - ``folder``: folder of the memory-mapped file.
-    """
+    """An engine that also codes records, for a grower, in a memory-mapped file in ``folder``."""
 
     def __init__(self, files: ParquetFiles, n_threads: int = 1, folder: str | os.PathLike[str] | None = None) -> None:
         super().__init__(files, n_threads)
@@ -95,13 +76,7 @@ class GrowingParquetEngine(ParquetEngine):
         records = Records(map_words(sum(lengths), layout.width, self._folder), layout)
         starts = np.cumsum([0, *lengths[:-1]]).tolist()
 
-        def write(piece: ParquetPiece) -> None:
-            start = starts[piece.number]
-            for block in plan.blocks(piece):
-                plan.write(records, start, block)
-                start += len(block)
-
-        for _ in self.map(write, progress):
+        for _ in self.map(lambda p: plan.write(records, p, starts[p.number], lengths[p.number]), progress):
             pass
         return FileSource(records, self.n_threads)
 

@@ -6,6 +6,7 @@ comes back as bytes. Executors need certifare, of the same version.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import threading
@@ -60,7 +61,7 @@ class SparkEngine:
         frame, pieces = self._tasks(list(work.columns))  # type: ignore[attr-defined]
         parts = frame.mapInArrow(functools.partial(_run, sent, __version__, pieces), "number int, result binary")
         try:
-            with _Watching(self._context, progress):
+            with _watching(self._context, progress):
                 rows = sorted(_collected(parts), key=lambda row: row[0])
         finally:
             sent.unpersist()
@@ -173,36 +174,30 @@ def _explained(message: str) -> CertifareError:
     own = next((line for line in reversed(raised) if line.startswith(("certifare.errors.", "RuntimeError:"))), None)
     if own is not None:
         return TableError(own.partition(": ")[2])
-    lost = next((line for line in lines if "ExecutorLostFailure" in line or "executor lost" in line.lower()), None)
-    reason = lost or next(iter((*raised[::-1], *lines)), "unknown")
-    return TableError(f"Spark could not finish the job: {reason[:300]}")
+    lost = [line for line in lines if "ExecutorLostFailure" in line or "executor lost" in line.lower()]
+    return TableError(f"Spark could not finish the job: {[*lost, *raised[::-1], *lines, 'unknown'][0][:300]}")
 
 
-class _Watching:
-    """Reports the share of Spark's tasks that are done, while a job runs."""
+@contextlib.contextmanager
+def _watching(context: Any, progress: Share | None) -> Iterator[None]:
+    """Report the share of Spark's tasks that are done, while a job runs."""
+    if progress is None:
+        yield
+        return
+    done, tracker = threading.Event(), context.statusTracker()
 
-    def __init__(self, context: Any, progress: Share | None) -> None:
-        self._context, self._progress = context, progress
-        self._done = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> None:
-        if self._progress is not None:
-            self._thread = threading.Thread(target=self._poll, daemon=True)
-            self._thread.start()
-
-    def __exit__(self, *raised: object) -> None:
-        self._done.set()
-        if self._thread is not None:
-            self._thread.join()
-        if self._progress is not None and raised[0] is None:
-            self._progress(1.0)
-
-    def _poll(self) -> None:
-        tracker = self._context.statusTracker()
-        assert self._progress is not None  # noqa: S101  (the thread runs only if there is one)
-        while not self._done.wait(POLL_SECONDS):
-            stages = [tracker.getStageInfo(i) for i in tracker.getActiveStageIds()]
-            total = sum(stage.numTasks for stage in stages if stage)
+    def poll() -> None:
+        while not done.wait(POLL_SECONDS):
+            stages = [found for i in tracker.getActiveStageIds() if (found := tracker.getStageInfo(i))]
+            total = sum(stage.numTasks for stage in stages)
             if total:
-                self._progress(sum(stage.numCompletedTasks for stage in stages if stage) / total)
+                progress(sum(stage.numCompletedTasks for stage in stages) / total)
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+    progress(1.0)

@@ -38,7 +38,7 @@ from certifare.encoders.sql import (
 )
 from certifare.engines.counting import check_counted_by
 from certifare.errors import TableError
-from certifare.tables.roles import Comparison, Names, as_names, parse_role
+from certifare.tables.roles import Comparison, Names, as_names, column_of, parse_role
 
 REFUSED = -1
 """The cell of records that ``apply`` would refuse."""
@@ -58,25 +58,13 @@ def counts_query(
 ) -> str:
     """Return the query that counts a table by cell, group and label, for databases that certifare cannot connect to.
 
-    Parameters
-    ----------
-    encoder : RestrictedEncoder
-    dialect : str
-        One of :data:`certifare.encoders.sql.DIALECTS`.
-    table : str or sequence of str
-        ``"people"``, ``"schema.people"``, or the parts of the name.
-    columns : mapping of str to str
-        All columns of the table and their types, as the database names them.
-    sensitive : str or sequence of str
-        Sensitive columns, or comparisons such as ``"age>=60"``.
-    label : str, optional
-        The label column, or a comparison.
+    Its rows are: cell (−1 for records that ``apply`` would refuse), a value for each sensitive column, the label if
+    there is one, number of records.
 
-    Returns
-    -------
-    str
-        Its rows are: cell (−1 for records that ``apply`` would refuse), a value for each sensitive column, the label if
-        there is one, number of records.
+    - ``dialect``: one of :data:`certifare.encoders.sql.DIALECTS`.
+    - ``table``: ``"people"``, ``"schema.people"``, or the parts of the name.
+    - ``columns``: all columns of the table and their types, as the database names them.
+    - ``sensitive``, ``label``: columns, or comparisons such as ``"age>=60"``.
 
     Examples
     --------
@@ -92,17 +80,14 @@ def counts_query(
     """
     dialect = known_dialect(dialect)
     known = list(columns)
-    roles = {f"group_{i}": parse_role(text, known, "sensitive") for i, text in enumerate(as_names(sensitive))}
+    groups = [parse_role(text, known, "sensitive") for text in as_names(sensitive)]
+    roles = {f"group_{i}": role for i, role in enumerate(groups)}
     if label is not None:
         roles["label"] = parse_role(label, known, "label")
-    read = [role.column if isinstance(role, Comparison) else role for role in roles.values()]
-    check_names([*(column.name for column in encoder.columns_), *read], dialect, known)
+    check_names([*(column.name for column in encoder.columns_), *map(column_of, roles.values())], dialect, known)
     features = feature_columns(encoder, dialect, columns)
-    conditions = []
-    if encoder.reads_groups:
-        check_counted_by(encoder, [str(role) for name, role in roles.items() if name != "label"])
-        group_columns = [role for name, role in roles.items() if name != "label"]
-        conditions = group_conditions(encoder, group_columns, dialect, columns)
+    check_counted_by(encoder, list(map(str, groups)))
+    conditions = group_conditions(encoder, groups, dialect, columns) if encoder.reads_groups else []
     cell = write_cell(encoder, features, dialect, 0, conditions)
     refused = [column.refused for column in features.values() if column.refused is not None]
     if refused:
@@ -138,30 +123,19 @@ def grouping_query(dialect: str, table: Names, columns: Mapping[str, str], left_
     number of such groups, sums of squares of their sizes and of their numbers of different records.
     """
     compared = _Compared.of(dialect, table, columns)
-    q = compared.quoted
-    kept = [name for i, name in enumerate(compared.names) if i not in set(left_out)]
-    sized = (
-        f"SELECT SUM({q('times')}) AS {q('size')}, COUNT(*) AS {q('kinds')} "  # noqa: S608
-        f"FROM ({compared.kinds(kept)}) AS {q('records')} GROUP BY {', '.join(kept)}"
-    )
+    q, left_out = compared.quoted, set(left_out)
+    sized = compared.sized([name for i, name in enumerate(compared.names) if i not in left_out])
     shown = f"CASE WHEN {q('size')} > {MOST_TIMES} THEN {MOST_TIMES} ELSE {q('size')} END AS {q('told')}"
     mixed = f"CASE WHEN {q('kinds')} > 1 THEN 1 ELSE 0 END AS {q('mixed')}"
     groups = f"SELECT {q('size')}, {q('kinds')}, {shown}, {mixed} FROM ({sized}) AS {q('groups')}"  # noqa: S608
-    figures = ("COUNT(*)", _squares(q("size"), dialect), _squares(q("kinds"), dialect))
-    return _counted_by(("told", "mixed"), groups, figures, q)
+    return _counted_by(("told", "mixed"), groups, ("COUNT(*)", *compared.squares), q)
 
 
 def agreement_query(dialect: str, table: Names, columns: Mapping[str, str], left_out: Iterable[int]) -> str:
     """Return the query that sums squared numbers of records, and of different ones, that agree in some columns."""
     compared = _Compared.of(dialect, table, columns)
-    q = compared.quoted
-    shown = [compared.names[i] for i in left_out]
-    agreeing = (
-        f"SELECT SUM({q('times')}) AS {q('size')}, COUNT(*) AS {q('kinds')} "  # noqa: S608
-        f"FROM ({compared.kinds(shown)}) AS {q('records')} GROUP BY {', '.join(shown)}"
-    )
-    figures = ", ".join(_squares(q(name), dialect) for name in ("size", "kinds"))
-    return f"SELECT {figures} FROM ({agreeing}) AS {q('counted')}"  # noqa: S608
+    agreeing = compared.sized([compared.names[i] for i in left_out])
+    return f"SELECT {', '.join(compared.squares)} FROM ({agreeing}) AS {compared.quoted('counted')}"  # noqa: S608
 
 
 def ask_repeats(
@@ -229,6 +203,21 @@ class _Compared:
             f"FROM ({self.source}) AS {self.quoted('rows')} GROUP BY {', '.join(self.names)}"
         )
 
+    def sized(self, shown: Sequence[str]) -> str:
+        """Return the query that groups records by some columns: the size of each group, and its different records."""
+        q = self.quoted
+        return (
+            f"SELECT SUM({q('times')}) AS {q('size')}, COUNT(*) AS {q('kinds')} "  # noqa: S608
+            f"FROM ({self.kinds(shown)}) AS {q('records')} GROUP BY {', '.join(shown)}"
+        )
+
+    @property
+    def squares(self) -> tuple[str, ...]:
+        """Sums of squared sizes of groups, and of squared numbers of different records."""
+        double = exp.DataType.build("DOUBLE").sql(dialect=self.dialect)
+        names = (self.quoted("size"), self.quoted("kinds"))
+        return tuple(f"SUM(CAST({name} AS {double}) * CAST({name} AS {double}))" for name in names)
+
     def quoted(self, name: str) -> str:
         """Return a quoted name."""
         return _sql(identifier(name, self.dialect), self.dialect)
@@ -237,11 +226,6 @@ class _Compared:
 def _counted_by(by: Sequence[str], inner: str, figures: Sequence[str], quoted: Callable[[str], str]) -> str:
     names = ", ".join(quoted(name) for name in by)
     return f"SELECT {names}, {', '.join(figures)} FROM ({inner}) AS {quoted('counted')} GROUP BY {names}"  # noqa: S608
-
-
-def _squares(number: str, dialect: str) -> str:
-    double = exp.DataType.build("DOUBLE").sql(dialect=dialect)
-    return f"SUM(CAST({number} AS {double}) * CAST({number} AS {double}))"
 
 
 def _grouping_of(times: Sequence[tuple[int, int]], groups: Sequence[Sequence[Any]], same: Sequence[Any]) -> Grouping:
@@ -259,7 +243,7 @@ def _grouping_of(times: Sequence[tuple[int, int]], groups: Sequence[Sequence[Any
 
 def _value(role: str | Comparison, columns: Mapping[str, str], dialect: str) -> tuple[Any, bool]:
     """Return the expression of a group or label (NULL if missing), and whether it is text."""
-    name = role.column if isinstance(role, Comparison) else role
+    name = column_of(role)
     column = sql_column(name, columns[name], dialect)
     if isinstance(role, Comparison):
         true, false = text_literal(role.true, name), text_literal(role.false, name)

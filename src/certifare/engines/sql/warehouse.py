@@ -12,7 +12,7 @@ import sqlite3
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,13 @@ from urllib.parse import quote
 
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.sql import DIALECTS, identifier, is_read, known_dialect, quoted_table, table_parts
-from certifare.engines.counting import CountedRecords, CountRequest, Tally, refuse_draw
+from certifare.engines.counting import CountRequest, RecordsElsewhere, Tally
 from certifare.engines.entries import Entry
 from certifare.engines.sql.queries import REFUSED, ask_repeats, counts_query, examination
 from certifare.errors import CertifareError, DatabaseError, EncoderError, FileError, GroupError, TableError
 from certifare.foundation.levels import name_of
 from certifare.tables.reading import Reading
-from certifare.tables.roles import Comparison, Names, as_names, parse_role
+from certifare.tables.roles import Names, as_names, column_of, parse_role
 
 
 class Warehouse(ABC):
@@ -34,6 +34,9 @@ class Warehouse(ABC):
 
     dialect: str
     _connection: Any
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
 
     def columns(self, table: Sequence[str]) -> dict[str, str]:
         """Return the columns of a table (given by the parts of its name), and their types in the database."""
@@ -57,9 +60,6 @@ class DuckDB(Warehouse):
 
     dialect = "duckdb"
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
     def _columns(self, table: Sequence[str]) -> dict[str, str]:
         return {name: type_ for name, type_, *_ in self._rows(f"DESCRIBE {quoted_table(table, self.dialect)}")}
 
@@ -70,7 +70,7 @@ class SQLite(Warehouse):
     dialect = "sqlite"
 
     def __init__(self, connection: Any) -> None:
-        self._connection = connection
+        super().__init__(connection)
         connection.create_function("MD5", 1, _md5, deterministic=True)
 
     def _columns(self, table: Sequence[str]) -> dict[str, str]:
@@ -80,14 +80,8 @@ class SQLite(Warehouse):
         types = ", ".join(f"GROUP_CONCAT(DISTINCT TYPEOF({_quoted(name, self.dialect)}))" for name in names)
         (found,) = self._rows(f"SELECT {types} FROM {source}")  # noqa: S608
         kinds = [", ".join(sorted({*(types or "").split(",")} - {"null", ""})) for types in found]
-        known = {
-            "": "NULL",
-            "integer": "INTEGER",
-            "real": "REAL",
-            "integer, real": "REAL",
-            "text": "TEXT",
-            "blob": "BLOB",
-        }
+        known = {"": "NULL", "integer": "INTEGER", "real": "REAL", "integer, real": "REAL", "text": "TEXT"}
+        known["blob"] = "BLOB"
         return {name: known.get(kind, f"mixed: {kind}") for name, kind in zip(names, kinds, strict=True)}
 
 
@@ -101,7 +95,7 @@ class Database(Warehouse):
         self.dialect = known_dialect(connection.dialect.name)
         if self.dialect in ("duckdb", "sqlite"):
             raise DatabaseError(f"Give the connection of {self.dialect}'s own driver to DuckDB(…) or SQLite(…).")
-        self._connection = connection.execution_options(no_parameters=True)
+        super().__init__(connection.execution_options(no_parameters=True))
 
     def _columns(self, table: Sequence[str]) -> dict[str, str]:
         from sqlalchemy import inspect
@@ -136,27 +130,20 @@ class Spark(Warehouse):
 
     dialect = "spark"
 
-    def __init__(self, session: Any) -> None:
-        self._session = session
-
     def _columns(self, table: Sequence[str]) -> dict[str, str]:
-        return dict(self._session.sql(f"SELECT * FROM {quoted_table(table, self.dialect)}").dtypes)  # noqa: S608
+        return dict(self._connection.sql(f"SELECT * FROM {quoted_table(table, self.dialect)}").dtypes)  # noqa: S608
 
     def _rows(self, sql: str) -> Iterable[Any]:
-        return self._session.sql(sql).collect()  # type: ignore[no-any-return]
+        return self._connection.sql(sql).collect()  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
 def connect(address: str) -> Iterator[Warehouse]:
     """Connect to a database, read-only if it supports that.
 
-    Parameters
-    ----------
-    address : str
-        ``duckdb:///people.db`` or ``sqlite:///people.db`` (relative; absolute: ``duckdb:////data/people.db``);
-        ``spark://host:port`` (``spark:`` alone: the configured session, or a local one); or an address of
-        SQLAlchemy, such as ``postgresql://user@host/database``. Each needs its driver: ``pip install duckdb``,
-        ``pyspark``, or ``certifare[sql]`` with ``psycopg[binary]`` and the like.
+    - ``address``: ``duckdb:///people.db`` or ``sqlite:///people.db`` (absolute: ``duckdb:////data/people.db``);
+      ``spark://host:port`` (``spark:`` alone: the configured session, or a local one); or an address of SQLAlchemy,
+      such as ``postgresql://user@host/database``. Each needs its driver.
     """
     with contextlib.ExitStack() as stack:
         with _asking(f"The {describe_address(address)} cannot be reached"):
@@ -250,45 +237,24 @@ def _dialect(address: str) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class DatabaseRecords:
-    """Records of a table in a database, which counts them; only the counts leave the database."""
+class DatabaseRecords(RecordsElsewhere):
+    """Records of a table in a database, which counts them by queries; only the counts leave it."""
 
     # From :func:`connect`, or made from your own connection: :class:`DuckDB`, :class:`SQLite`, :class:`Database`,
     # :class:`Spark`
     warehouse: Warehouse
     table: Names  # ``"people"``, ``"schema.people"``, or the parts of the name
 
-    def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
-        """Count the records, like ``CellCounts.from_cells(encoder.apply(X), …)`` in memory."""
-        refuse_draw(reading, request, "in a database")
-        columns = self.warehouse.columns(table_parts(self.table))
-        request.check_label(list(columns))
-        tally = self.tally(encoder, reading, columns)
-        counted = tally.named(reading).counted(
-            encoder, labelled=request.labelled, missing=reading.missing_groups, drop_unlabelled=True
-        )
-        role = None if reading.label is None else parse_role(reading.label, list(columns), "label")
-        repeats = self._repeats(encoder, reading, columns)
-        return replace(
-            counted,
-            provenance=counted.provenance.assuming(*repeats),
-            positive=role.true if isinstance(role, Comparison) else None,
-            notes=(*counted.notes, *repeats),
-        )
+    where = "in a database"
 
-    def _repeats(self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, str]) -> tuple[str, ...]:
-        """Raise if most records of a table are copies; return the certificate's statement about fewer copies."""
-        roles = [parse_role(text, list(columns)) for text in (*reading.sensitive, *as_names(reading.label))]
-        named = [role.column if isinstance(role, Comparison) else role for role in roles]
-        if encoder.is_column:  # Equal values of one column are not copies, so all columns are compared.
-            named = [name for name, type_ in columns.items() if is_read(type_, self.warehouse.dialect)]
-        compared = dict.fromkeys([*(column.name for column in encoder.columns_), *named])
-        types = {name: columns[name] for name in compared}
-        found = ask_repeats(self.warehouse.query, self.warehouse.dialect, self.table, types)
-        return found.check("certification records")
+    def columns(self) -> Mapping[str, str]:
+        """Return the columns of the table, and their types in the database."""
+        return self.warehouse.columns(table_parts(self.table))
 
-    def tally(self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, str]) -> Tally:
-        """Ask the database for the counts, by its own values."""
+    def tally(
+        self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, str], request: CountRequest
+    ) -> Tally:
+        """Ask the database for the counts, by its own values, and for the number of equal records."""
         warehouse, label = self.warehouse, reading.label
         sql, expected = examination(warehouse.dialect)
         found = warehouse.query(sql)
@@ -298,8 +264,13 @@ class DatabaseRecords:
                 f"{found} instead of {expected}. Check its settings (escapes in text, character set)."
             )
         query = counts_query(encoder, warehouse.dialect, self.table, columns, sensitive=reading.sensitive, label=label)
-        rows = warehouse.query(query)
-        return Tally((tuple(_entry(row, reading) for row in rows),))
+        entries = tuple(_entry(row, reading) for row in warehouse.query(query))
+        named = [column_of(parse_role(text, list(columns))) for text in (*reading.sensitive, *as_names(label))]
+        if encoder.is_column:  # Equal values of one column are not copies, so all columns are compared.
+            named = [name for name, type_ in columns.items() if is_read(type_, warehouse.dialect)]
+        compared = {name: columns[name] for name in (*(column.name for column in encoder.columns_), *named)}
+        repeats = ask_repeats(warehouse.query, warehouse.dialect, self.table, compared)
+        return Tally((entries,), repeats=repeats)
 
 
 def _entry(row: Sequence[Any], reading: Reading) -> Entry:
