@@ -618,12 +618,12 @@ def test_the_encoder_must_be_the_last_that_passed(walked):
 
 
 def test_the_digest_of_an_encoder_does_not_depend_on_published_statistics(tmp_path):
-    from certifare.encoders.format import digest_of, read_encoder_document
+    from certifare.encoders.format import EncoderFile, digest_of
 
     encoder = encoder_of([0, 1, 2])
     for statistics in (True, False):
         encoder.save(tmp_path / "encoder.json", statistics=statistics)
-        assert digest_of(read_encoder_document(tmp_path / "encoder.json")) == encoder.digest()
+        assert digest_of(EncoderFile(tmp_path / "encoder.json").document) == encoder.digest()
     assert encoder_of([0, 1, 3]).digest() != encoder.digest()
 
 

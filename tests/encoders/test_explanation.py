@@ -169,6 +169,19 @@ def test_explanations_know_the_cell_of_the_group(people):
         check_changes(encoder, X, row, explanation, s)
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+def test_records_are_called_training_records_only_if_something_was_trained(people, labelled):
+    """Without a label, the records that set the thresholds of a score are those that describe a cell."""
+    X, y, _, s = people
+    encoder = CalibratedEncoder(target=0.4, max_cells=4, score_column="age")
+    encoder.fit(X[["age"]], y if labelled else None, sensitive_features=s)
+    told = str(encoder.explain(X[["age"]].iloc[[0]], sensitive_features=s[:1]))
+    assert " training records\n" in told if labelled else "training" not in told
+    head, _ = encoder.describe().rows()
+    assert ("training records" in head) == labelled
+    assert ("training records" in encoder.plot().markup) == labelled
+
+
 def test_explanations_are_the_same_after_a_file(people, of_boosted, tmp_path):
     X, _, _, _ = people
     of_boosted.save(tmp_path / "encoder.json", statistics=True)

@@ -25,7 +25,7 @@ from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
 from certifare.document.policy import Policy
 from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
-from certifare.encoders.format import EncoderFile, digest_of, read_encoder_document
+from certifare.encoders.format import EncoderFile, digest_of
 from certifare.errors import (
     ArgumentError,
     CertifareError,
@@ -392,7 +392,7 @@ def _encoder(document: Document, encoder: str | os.PathLike[str] | None, require
         words = f"its SHA-256 digest is {found[:16]}…, the certificate is about {certified[:16]}…."
         return Check("encoder", False, f"The encoder is not the certified one: {words}")
     try:
-        content = read_encoder_document(encoder)
+        content = EncoderFile.of(encoder).document
     except FileError as error:
         return Check("encoder", False, f"The certified file cannot be used as an encoder: {error}")
     sequence, counts = document.certificate.sequence, document.certificate.counts

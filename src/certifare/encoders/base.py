@@ -14,7 +14,7 @@ from certifare.certificates.counts import CellCounts
 from certifare.drawing.card import MOST_ROWS, html_card
 from certifare.drawing.figure import draw_shares
 from certifare.encoders.cellscores import cell_scores, score_names
-from certifare.encoders.description import Description, Statistics, describe
+from certifare.encoders.description import Description, Statistics, describe, records_described
 from certifare.encoders.information import RetainedInformation, retained_information
 from certifare.encoders.matching import MatchingEncoder
 from certifare.encoders.representatives import Representatives
@@ -87,10 +87,6 @@ class RestrictedEncoder(MatchingEncoder):
     def _rules(self) -> list[tuple[str, ...]]:
         """Return the rules of each cell, in words."""
 
-    @abstractmethod
-    def _to_document(self, statistics: bool) -> Any:
-        """Describe the encoder completely, as one of the structures of :mod:`certifare.encoders.format`."""
-
     @property
     def identifier(self) -> str | None:
         """The column that tells records apart and says nothing about them, if there is one."""
@@ -148,19 +144,16 @@ class RestrictedEncoder(MatchingEncoder):
         cells = self.find_cells(self.read_fields(frame), self.read_group_codes(frame, sensitive_features), rows)
         asked = _get_output_config("transform", self)["dense"]
         kind = frame.kind if asked == "default" else str(asked)
+        columns: dict[str, tuple[ColumnType, Any]] = {"cell": ("number", np.arange(self.n_cells_))}
         if self.output == "representatives":
-            return frame.rebuild(self._cell_representatives().table(), cells, kind)
-        if self.output == "cells":
-            return frame.rebuild({"cell": ("number", np.arange(self.n_cells_))}, cells, kind)
-        if self.output == "score":
+            columns = self._cell_representatives().table()
+        elif self.output == "score":
             scores = self.cell_scores()
-            return frame.rebuild(
-                {name: ("number", scores[i][:, j]) for name, i, j in score_names(self.labels_)}, cells, kind
-            )
-        indicators: dict[str, tuple[ColumnType, Any]] = {
-            name: ("number", (cells == i).astype(np.uint8)) for i, name in enumerate(self.get_feature_names_out())
-        }
-        return frame.rebuild(indicators, np.arange(len(cells)), kind)
+            columns = {name: ("number", scores[i][:, j]) for name, i, j in score_names(self.labels_)}
+        elif self.output == "onehot":
+            columns = {f"cell_{i}": ("number", (cells == i).astype(np.uint8)) for i in range(self.n_cells_)}
+            cells = np.arange(len(cells), dtype=np.int32)
+        return frame.rebuild(columns, cells, kind)
 
     def cell_scores(self) -> tuple[NDArray[np.float64], ...]:
         """Return the score of each class in each cell, for each label column."""
@@ -326,7 +319,7 @@ class RestrictedEncoder(MatchingEncoder):
             for group in shares[0]
         }
         names = [str(cell.cell) for cell in cells]
-        return draw_shares(str(self), counts, names, "training records")
+        return draw_shares(str(self), counts, names, records_described(self.labels_))
 
     def save(self, path: str | os.PathLike[str], *, statistics: bool = True) -> None:
         """Write the encoder as JSON; :func:`~certifare.encoders.load_encoder` reads it.
@@ -367,13 +360,14 @@ class RestrictedEncoder(MatchingEncoder):
         return write_sql(self, dialect, table, name)
 
     def to_document(self, *, statistics: bool = True) -> Any:
-        """Give what :meth:`save` writes, as one of the structures of :mod:`certifare.encoders.format`."""
+        """Give what :meth:`save` writes, as one of the structures of :mod:`certifare.encoders.documents`."""
+        from certifare.encoders.writing import document_of
+
         check_is_fitted(self)
-        return self._to_document(statistics)
+        return document_of(self, statistics)
 
     def digest(self) -> str:
         """SHA-256 digest of the encoder as it is saved, training statistics left out."""
         from certifare.encoders.format import digest_of
 
-        check_is_fitted(self)
-        return digest_of(self._to_document(statistics=False))
+        return digest_of(self.to_document(statistics=False))

@@ -198,8 +198,3 @@ class BoostedEncoder(GrownEncoder):
         from certifare.encoders.onnx import write_onnx
 
         return write_onnx(self)
-
-    def _to_document(self, statistics: bool) -> Any:
-        from certifare.encoders.writing import boosted_document
-
-        return boosted_document(self, statistics)

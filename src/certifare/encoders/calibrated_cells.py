@@ -656,11 +656,6 @@ class CalibratedEncoder(RestrictedEncoder):
         log_odds = columns[0].weights is None and scores is not None and scores.forests is not None
         return threshold_rules(self.thresholds_, [column.name for column in columns], names, log_odds)
 
-    def _to_document(self, statistics: bool) -> Any:
-        from certifare.encoders.writing import calibrated_document
-
-        return calibrated_document(self, statistics)
-
 
 def hash_ties(field: Field, key: int) -> NDArray[np.float64]:
     """Return a number in [0, 1) for each value of a column: the first 13 hexadecimal digits of a keyed MD5 hash.

@@ -64,7 +64,7 @@ class Description(Sequence[CellDescription]):
 
     def rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Return the names of columns, and a row of texts for each cell."""
-        head = ("cell", "rules", "training records", "groups", "labels")
+        head = ("cell", "rules", records_described(self._cells[0].labels), "groups", "labels")
         return head, [
             (
                 str(cell.cell),
@@ -81,6 +81,11 @@ class Description(Sequence[CellDescription]):
     def _repr_html_(self) -> str:
         head, rows = self.rows()
         return html_card("Encoder", amount(len(self), "cell"), rows, head=head)
+
+
+def records_described(labels: object) -> str:
+    """Name the records that statistics of cells are of: without labels, nothing was trained."""
+    return "training records" if labels else "records"
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from certifare.encoders.format import FORMAT, ColumnDocument, Place, Rule, TreeDocument
+from certifare.encoders.documents import ColumnDocument, Place, Rule, TreeDocument
+from certifare.encoders.format import FORMAT
 from certifare.encoders.loading import build_tree
 from certifare.errors import ArgumentError, TableError
 from certifare.foundation.formatting import amount, exact

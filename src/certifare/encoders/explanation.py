@@ -16,14 +16,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.encoders.boosted import BoostedEncoder
-from certifare.encoders.calibrated_cells import CalibratedEncoder
-from certifare.encoders.description import rule_of
+from certifare.encoders.calibrated_cells import CalibratedEncoder, Directions
+from certifare.encoders.description import records_described, rule_of
 from certifare.encoders.forest import Forest
-from certifare.encoders.scores import FeatureMap, Scores
+from certifare.encoders.scores import Scores
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderError
 from certifare.foundation.levels import name_of, plain
-from certifare.growth import Bins, CategoricalBins, Dictionary
+from certifare.growth import Bins, Dictionary
 from certifare.tables.frames import Field, Frame, Value
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ GRID = 201
 
 MOST_CATEGORIES = 5_000
 """Categories of a column that are tried."""
+
+Parts = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
+"""The average of each output, and what each number of a row adds to it: (outputs), (numbers, outputs)."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _NODES, _WEIGHTS = (_NODES + 1.0) / 2.0, _WEIGHTS / 2.0
@@ -80,14 +83,7 @@ class Change:
     cell: int  # where that leads
 
     def __str__(self) -> str:
-        to = (
-            f"{self.to:.6g}"
-            if isinstance(self.to, float)
-            else str(self.to).lower()
-            if self.to in (True, False)
-            else self.to
-        )
-        return f"{self.column} {self.direction} {to} (is {_shown(self.value)}) → cell {self.cell}"
+        return f"{self.column} {self.direction} {_shown(self.to)} (is {_shown(self.value)}) → cell {self.cell}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +91,8 @@ class Explanation:
     """Why a record is in its cell. Made by ``encoder.explain``.
 
     - ``rules``: the cell in words: all of them hold for each of its records.
-    - ``records``: training records of the cell; None (and no shares) if the encoder was saved without statistics.
+    - ``records``: training records of the cell; None (and no shares) if the encoder was saved without statistics. Where
+      nothing was trained (a score without a label), the records that set the thresholds.
     - ``groups``, ``labels``: shares of groups and labels among them.
     - ``values``: what the record has in each column; None is missing.
     - ``steps``: the rules on the record's way through a tree; empty for other encoders.
@@ -131,7 +128,7 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"cell {self.cell}: {' and '.join(self.rules) or 'every record'}"]
         if self.records is not None:
-            lines.append(f"  {self.records:,} training records")
+            lines.append(f"  {self.records:,} {records_described(self.labels)}")
         for name, shares in (*self.groups.items(), *self.labels.items()):
             lines.append(f"  {name}: " + ", ".join(f"{value} {share:.0%}" for value, share in shares.items()))
         if self.steps:
@@ -212,8 +209,10 @@ def _scores(encoder: BoostedEncoder, fields: Sequence[Field]) -> tuple[AxisScore
     if len(forests) < len(scores.models):
         return ()
     background, weights = _background(encoder)
-    owner = _owners(scores.features, [table.shape[1] for table in scores.means])
-    own, others = (_rows(scores.features, of, scores.means) for of in (fields, background))
+    # The column that each number of a row is made of.
+    widths = [table.shape[1] for table in scores.means]
+    owner = np.array([*range(scores.features.n_numbers), *np.repeat(scores.features.averaged, widths)], dtype=np.int64)
+    own, others = (_rows(scores, of) for of in (fields, background))
     parts = []
     for model in forests:
         raw = decompose(model, own[0], others, weights)
@@ -224,12 +223,7 @@ def _scores(encoder: BoostedEncoder, fields: Sequence[Field]) -> tuple[AxisScore
     return tuple(_along(axis, sides[axis.side], names, owner) for axis in encoder.score_map_.axes)
 
 
-def _along(
-    axis: Axis,
-    parts: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
-    names: Sequence[str],
-    owner: NDArray[np.int64],
-) -> AxisScore:
+def _along(axis: Axis, parts: Sequence[Parts], names: Sequence[str], owner: NDArray[np.int64]) -> AxisScore:
     """Add up what the columns contribute to one score: log-odds as they are, or a weighted sum of probabilities."""
     weights = axis.weights
     if weights is None:
@@ -252,7 +246,7 @@ def _along(
 
 def decompose(
     forest: Forest, row: NDArray[np.float64], others: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> Parts:
     """Split the raw score of a row into contributions.
 
     The value of a node is the mean of the leaf values of the other rows that reach it (of its children, where none
@@ -264,13 +258,10 @@ def decompose(
     for nodes, moved, _ in _descend(forest, others):
         np.add.at(covers, nodes[moved], np.broadcast_to(weights[:, None], nodes.shape)[moved])
     values = forest.value.copy()
-    lefts, rights, inner = children[:, 0].tolist(), children[:, 1].tolist(), np.flatnonzero(forest.feature >= 0)
-    for node in inner[::-1].tolist():  # children come after their parents
-        left, right = lefts[node], rights[node]
-        a, b = covers[left], covers[right]
-        values[node] = (
-            (a * values[left] + b * values[right]) / (a + b) if a + b > 0 else (values[left] + values[right]) / 2
-        )
+    for node in np.flatnonzero(forest.feature >= 0)[::-1].tolist():  # children come after their parents
+        left, right = children[node]
+        a, b = (covers[left], covers[right]) if covers[left] + covers[right] > 0 else (1.0, 1.0)
+        values[node] = (a * values[left] + b * values[right]) / (a + b)
     contributions = np.zeros((others.shape[1], n_outputs))
     before = forest.starts[:-1]
     outputs = np.arange(len(before)) % n_outputs
@@ -302,9 +293,7 @@ def _children(forest: Forest) -> NDArray[np.int64]:
     return np.where(forest.feature[:, None] >= 0, children, np.arange(len(first))[:, None])
 
 
-def _through(
-    function: Any, average: NDArray[np.float64], contributions: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _through(function: Any, average: NDArray[np.float64], contributions: NDArray[np.float64]) -> Parts:
     """Carry contributions through a smooth function: the integral of its derivative on the way from the average.
 
     The sum of what comes out is the change of the function, as the sum of what goes in is that of its argument.
@@ -351,67 +340,38 @@ def _background(encoder: BoostedEncoder) -> tuple[tuple[Field, ...], NDArray[np.
     return fields, weights
 
 
-def _rows(features: FeatureMap, fields: Sequence[Field], means: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    codes = features.codes(fields)
-    return features.rows(fields, codes, features.means_in(codes, means))
-
-
-def _owners(features: FeatureMap, widths: Sequence[int]) -> NDArray[np.int64]:
-    """Return the column that each number of a row is made of."""
-    return np.array([*range(features.n_numbers), *np.repeat(features.averaged, widths)], dtype=np.int64)
+def _rows(scores: Scores, fields: Sequence[Field]) -> NDArray[np.float64]:
+    codes = scores.features.codes(fields)
+    return scores.features.rows(fields, codes, scores.features.means_in(codes, scores.means))
 
 
 def _changes(
     encoder: RestrictedEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None, cell: int
 ) -> Iterator[Change]:
-    """For each column, try numbers beyond its thresholds, or its other categories."""
+    """For each column, try numbers beyond its thresholds, or its other categories; yield the nearest that changes."""
     for i, field in enumerate(fields):
         value = _value(field)
-        if field.type == "boolean":
-            other = not value
-            (reached,) = _cells_with(encoder, fields, groups, i, [float(other)])
-            if reached != cell:
-                yield Change(field.name, value, "is", other, int(reached))
-        elif field.type == "text" or encoder.columns_[i].categorical:
-            tried = _categories(encoder, i, value)
-            cells = _cells_with(encoder, fields, groups, i, tried)
-            found = next((j for j in range(len(tried)) if cells[j] != cell), None)
-            if found is not None:
-                yield Change(field.name, value, "is", tried[found], int(cells[found]))
-        else:
-            yield from _moves(encoder, fields, groups, cell, i, None if value is None else float(value))
+        tried = _tried(encoder, i, field, value)
+        cells = _cells_with(encoder, fields, groups, i, [entry for entry, _, _ in tried])
+        reached = [j for j in range(len(tried)) if cells[j] != cell]
+        if reached:
+            numbers = tried[0][1] != "is"
+            away = [abs(tried[j][0] - float(value or 0.0)) if numbers else 0.0 for j in reached]
+            nearest = reached[int(np.argmin(away))]
+            _, direction, to = tried[nearest]
+            yield Change(field.name, value, direction, to, int(cells[nearest]))
 
 
-def _moves(
-    encoder: RestrictedEncoder,
-    fields: Sequence[Field],
-    groups: NDArray[np.uint16] | None,
-    cell: int,
-    column: int,
-    value: float | None,
-) -> Iterator[Change]:
-    """Find the nearest number, upwards or downwards, that leads to another cell."""
+def _tried(encoder: RestrictedEncoder, column: int, field: Field, value: Any) -> list[tuple[Any, str, Any]]:
+    """List what to try in place of a value: the entry, and the change in words (``above`` 4, ``is`` x)."""
+    if field.type == "boolean":
+        return [(float(not value), "is", not value)]
+    if field.type == "text" or encoder.columns_[column].categorical:
+        known = getattr(_bins(encoder)[column], "categories", ())
+        return [(category, "is", category) for category in known[:MOST_CATEGORIES] if category != value]
     thresholds = _thresholds(encoder, column)
-    above = [(float(np.nextafter(t, np.inf)), "above", t) for t in thresholds if value is None or t >= value]
-    below = [(t, "at most", t) for t in reversed(thresholds) if value is None or t < value]
-    tried = [*above, *below]
-    if not tried:
-        return
-    cells = _cells_with(encoder, fields, groups, column, [number for number, _, _ in tried])
-    start = 0.0 if value is None else value
-    reached = [j for j in range(len(tried)) if cells[j] != cell]
-    if reached:
-        nearest = min(reached, key=lambda j: abs(tried[j][0] - start))
-        _, direction, threshold = tried[nearest]
-        yield Change(
-            encoder.columns_[column].name, _value(fields[column]), direction, plain(threshold), int(cells[nearest])
-        )
-
-
-def _score_models(encoder: RestrictedEncoder) -> Scores | None:
-    if isinstance(encoder, BoostedEncoder):
-        return encoder.score_map_.scores
-    return encoder.directions_.scores if isinstance(encoder, CalibratedEncoder) else None
+    above = [(float(np.nextafter(t, np.inf)), "above", plain(t)) for t in thresholds if value is None or t >= value]
+    return above + [(t, "at most", plain(t)) for t in reversed(thresholds) if value is None or t < value]
 
 
 def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
@@ -422,7 +382,7 @@ def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
         codes = {split.threshold for split in used if split.threshold is not None}
         return sorted(float(edges[c]) for c in codes if c < len(edges))
     found: set[float] = set()
-    scores = _score_models(encoder)
+    scores = encoder.score_map_.scores if isinstance(encoder, BoostedEncoder) else _directions(encoder).scores
     for model in () if scores is None else scores.models:
         if isinstance(model, Forest):
             found.update(model.threshold[model.feature == column].tolist())
@@ -436,22 +396,19 @@ def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
     if not len(values) or values.min() == values.max():
         return []
     margin = float(values.max() - values.min())
-    return [float(value) for value in np.linspace(values.min() - margin, values.max() + margin, GRID)]
-
-
-def _categories(encoder: RestrictedEncoder, column: int, value: Value | None) -> list[Any]:
-    bins = _bins(encoder)[column]
-    known = bins.categories if isinstance(bins, CategoricalBins) else ()
-    return [category for category in known[:MOST_CATEGORIES] if category != value]
+    grid: list[float] = np.linspace(values.min() - margin, values.max() + margin, GRID).tolist()
+    return grid
 
 
 def _bins(encoder: RestrictedEncoder) -> tuple[Bins, ...]:
     if isinstance(encoder, FairTreeEncoder):
         return encoder.bins_
-    if isinstance(encoder, BoostedEncoder):
-        return encoder.score_map_.scores.features.bins
+    return encoder.score_map_.scores.features.bins if isinstance(encoder, BoostedEncoder) else _directions(encoder).bins
+
+
+def _directions(encoder: RestrictedEncoder) -> Directions:
     assert isinstance(encoder, CalibratedEncoder)  # noqa: S101  (there are three kinds)
-    return encoder.directions_.bins
+    return encoder.directions_
 
 
 def _cells_with(

@@ -126,16 +126,13 @@ class FittingEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 )
             return engine.prepare(self, X, y, sensitive_features=sensitive_features)  # type: ignore[no-any-return]
         settings = self._settings(FittingEncoder.settings)
-        training = read_training(X, y, sensitive_features, settings, seed=self.seed, n_threads=self.n_threads)
+        training = read_training(X, y, sensitive_features, settings, self.seed, self.n_threads)
         return self.prepare_from(replace(training, units=units))
 
     def prepare_from(self, training: MemoryTraining) -> MemoryTraining:
         """Prepare records that an encoder of another kind has read, binned and hashed already."""
-        settings = self._settings(self.settings)
-        for name in FittingEncoder.settings:
-            if not _same_settings({name: settings[name]}, training.settings):
-                raise EncoderError(f"The records were prepared with {name}={training.settings[name]!r}.")
-        training = replace(training, settings=settings, derived=None)
+        self._check_settings(FittingEncoder.settings, training)
+        training = replace(training, settings=self._settings(self.settings), derived=None)
         if training.groups is None:
             raise GroupError("The records were prepared without groups.")
         check_classes("group", training.groups.name, training.groups.values, len(training))
@@ -146,12 +143,7 @@ class FittingEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit_from(self, training: Training) -> Self:
         """Make cells from records that were prepared by an encoder of the same kind."""
-        settings = self._settings(self.settings)
-        if not _same_settings(settings, training.settings):
-            raise EncoderError(
-                f"The records were prepared with {training.settings}, but this encoder has {settings}; "
-                "prepare them with it."
-            )
+        self._check_settings(self.settings, training)
         self._take_columns(training)
         self._grow(training)
         self.fingerprint_ = training.fingerprint
@@ -173,6 +165,13 @@ class FittingEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _settings(self, names: Sequence[str]) -> dict[str, Any]:
         parameters = self.get_params(deep=False)
         return {name: parameters[name] for name in names}
+
+    def _check_settings(self, names: Sequence[str], training: Training) -> None:
+        """Refuse records that were prepared with other settings."""
+        for name, value in self._settings(names).items():
+            prepared = training.settings.get(name)
+            if value is not prepared and str(value) != str(prepared):
+                raise EncoderError(f"The records were prepared with {name}={prepared!r}; this encoder has {value!r}.")
 
     @property
     def seed(self) -> int:
@@ -205,7 +204,3 @@ def check_classes(what: str, name: str, values: Sequence[Any], n_records: int) -
             f"All records have one {what}: column {name!r} holds only {values[0]!r} "
             f"(n_samples={n_records}, one class). Two or more are needed."
         )
-
-
-def _same_settings(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return all(one[name] is other.get(name) or str(one[name]) == str(other.get(name)) for name in one)

@@ -11,11 +11,12 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from certifare.encoders.documents import AnyDocument, EncoderDocument
 from certifare.errors import EncoderError, FileError
 from certifare.foundation.storage import distinct_keys, open_regular
 
@@ -26,10 +27,6 @@ MAX_BYTES = 64 << 20
 MOST_LISTS = 1 << 21
 """Lists and objects of a document: an empty one takes three bytes in the file, and fifty or more in memory."""
 
-Scalar = bool | int | float | str | None
-Count = Annotated[int, Meta(ge=0)]
-Proportion = Annotated[float, Meta(ge=0.0, le=1.0)]
-
 
 class DocumentHeader(Struct):
     """What every version of the format begins with."""
@@ -37,183 +34,6 @@ class DocumentHeader(Struct):
     format: str
     version: int
     kind: str = ""
-
-
-class ColumnDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A feature: its type, and the edges or the categories that matter for cells."""
-
-    name: str
-    type: Literal["number", "boolean", "text"]
-    missing: bool = False
-    edges: list[float] | None = None
-    categories: list[str | int | float] | None = None
-
-
-class LabelDocument(Struct, forbid_unknown_fields=True):
-    """A label column."""
-
-    name: str
-    values: list[bool | int | float | str]
-
-
-class Place(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A cell, or a node of a tree: its representative, and training statistics if they are published."""
-
-    representative: dict[str, Scalar]
-    records: Count | None = None
-    groups: list[Proportion] | None = None
-    labels: list[list[Proportion]] | None = None
-
-
-class Rule(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A split of a node into the next two nodes: numbers up to ``at_most`` (all without it) go left, or categories."""
-
-    node: Count
-    column: str
-    missing: Literal["left", "right"]
-    at_most: float | None = None
-    categories: list[str | int | float] | None = None
-    unseen: Literal["left", "right"] | None = None
-
-
-class Tree(Struct, forbid_unknown_fields=True):
-    """One tree of a score model: its nodes, each followed by all that lies to its left, then by all to its right.
-
-    At a node, ``numbers`` is the threshold, at a leaf (feature -1) what it adds, in units of 2⁻²⁰. ``missing_left``
-    lists the nodes at which a missing number goes left.
-    """
-
-    features: Annotated[list[Annotated[int, Meta(ge=-1)]], Meta(min_length=1)]
-    numbers: list[int | float]
-    missing_left: list[Count]
-
-
-class Model(Struct, forbid_unknown_fields=True):
-    """A score model: trees that add to the outputs in turn; the baseline is in units of 2⁻²⁰, too."""
-
-    baseline: list[float]
-    trees: list[Tree]
-
-
-class AxisDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """An axis of the score map."""
-
-    name: str
-    side: Literal["label", "group"]
-    edges: list[float]
-    coordinates: list[float]
-    weights: list[float] | None = None
-
-
-class Centres(Struct, forbid_unknown_fields=True):
-    """Centres among standardised numbers and one-hot categories."""
-
-    means: list[float]
-    scales: list[Annotated[float, Meta(gt=0.0)]]
-    centres: list[list[float]]
-
-
-class EncoderDocument(Struct, forbid_unknown_fields=True, tag_field="kind", kw_only=True):
-    """What documents of all kinds have."""
-
-    format: str
-    version: int
-    certifare: str
-    parameters: dict[str, Scalar | list[Scalar]]
-    named: bool
-    columns: Annotated[list[ColumnDocument], Meta(min_length=1)]
-    group_column: str
-    groups: list[bool | int | float | str | list[bool | int | float | str]]
-    labels: list[LabelDocument]
-
-    @property
-    def reads_groups(self) -> bool:
-        """Whether a record's cell depends on its group."""
-        return False
-
-
-class TreeDocument(EncoderDocument, tag="tree", kw_only=True):
-    """A :class:`FairTreeEncoder`: split j parts ``node`` into nodes 2j+1 (left) and 2j+2 (right)."""
-
-    splits: list[Rule]
-    nodes: list[Place]
-
-    @property
-    def n_cells(self) -> int:
-        """The number of cells: each split makes one more."""
-        return len(self.splits) + 1
-
-
-class BoostedDocument(EncoderDocument, tag="boosted", kw_only=True):
-    """A :class:`BoostedEncoder`: score models, axes, and the leaf (a node) that each square belongs to.
-
-    ``means`` are those of the targets in each category, which the models look at.
-    ``parents[j]`` is the node that split j parts into nodes 2j+1 and 2j+2; ``squares`` runs over the bins of the
-    axes, then over the clusters.
-    """
-
-    means: dict[str, list[list[float]]]
-    models: list[Model]
-    axes: list[AxisDocument]
-    clusters: Centres | None
-    parents: list[Count]
-    squares: list[Count]
-    nodes: list[Place]
-
-    @property
-    def n_cells(self) -> int:
-        """The number of cells: each split makes one more."""
-        return len(self.parents) + 1
-
-
-class DirectionDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A direction of calibrated cells: a score of the labels (log-odds, if there are no weights), or a coordinate."""
-
-    name: str
-    weights: list[float] | None = None
-    coordinate: Count | None = None
-
-
-class Threshold(Struct, forbid_unknown_fields=True):
-    """A split of a node: the threshold of each group, how equal values are parted, and the planned gaps.
-
-    A record goes left if its direction is below its group's ``at``, or equal and its tie-breaking number at most
-    ``ties``; ``gaps`` are the gaps of each group that go left.
-    """
-
-    node: Count
-    direction: Count
-    at: list[float]
-    ties: list[float]
-    gaps: list[Annotated[int, Meta(ge=1)]]
-
-
-class CalibratedDocument(EncoderDocument, tag="calibrated", kw_only=True):
-    """A :class:`CalibratedEncoder`: score models that see the group, and thresholds that records have set.
-
-    Without ``models`` the column ``score_column`` is the score. ``gaps`` has the gaps of each group at the root: one
-    more than its certification records. ``tie_key`` keys the hash that breaks ties.
-    """
-
-    means: dict[str, list[list[float]]]
-    models: list[Model]
-    directions: list[DirectionDocument]
-    coordinates: list[list[list[int]]]
-    calibrated: bool
-    tie_key: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-    gaps: list[Annotated[int, Meta(ge=1)]]
-    splits: list[Threshold]
-    cells: list[Place]
-
-    @property
-    def reads_groups(self) -> bool:
-        """Whether a record's cell depends on its group: it does."""
-        return True
-
-    @property
-    def n_cells(self) -> int:
-        """The number of cells: each split makes one more."""
-        return len(self.splits) + 1
 
 
 def digest_of(document: EncoderDocument) -> str:
@@ -229,26 +49,19 @@ def digest_of(document: EncoderDocument) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-AnyDocument: TypeAlias = TreeDocument | BoostedDocument | CalibratedDocument
-
-
 class EncoderFile(os.PathLike[str]):
-    """An encoder's file, a path like any other, that is opened once: what was checked is what is used.
+    """An encoder's file, a path like any other, that is opened once: what was checked is what is used."""
 
-    - ``max_bytes``: a larger file has a digest, but no document.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
-        self._max_bytes = max_bytes
 
     def __fspath__(self) -> str:
         return self._path
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> "EncoderFile":
+    def of(cls, path: str | os.PathLike[str]) -> "EncoderFile":
         """Return the file at a path; one that is an encoder's file already stays as it is."""
-        return path if isinstance(path, cls) else cls(path, max_bytes)
+        return path if isinstance(path, cls) else cls(path)
 
     @property
     def digest(self) -> str:
@@ -263,9 +76,7 @@ class EncoderFile(os.PathLike[str]):
         except OSError as error:
             raise FileError(f"{self._path}: the file cannot be read ({error.strerror}).") from error
         if content is None:
-            raise FileError(
-                f"{self._path}: more than {self._max_bytes:,} bytes; if you trust the file, raise max_bytes."
-            )
+            raise FileError(f"{self._path}: more than {MAX_BYTES:,} bytes, too large for an encoder.")
         return parse_document(self._path, content)
 
     @cached_property
@@ -273,9 +84,9 @@ class EncoderFile(os.PathLike[str]):
         """The content, None if it is too long, and its digest."""
         with open_regular(self._path) as file:
             # Room is taken for as much as is asked for, so no more is asked for than there is.
-            content = file.read(min(self._max_bytes, os.fstat(file.fileno()).st_size) + 1)
+            content = file.read(min(MAX_BYTES, os.fstat(file.fileno()).st_size) + 1)
             state = hashlib.sha256(content)
-            if len(content) <= self._max_bytes:
+            if len(content) <= MAX_BYTES:
                 return content, state.hexdigest()
             while block := file.read(1 << 20):
                 state.update(block)
@@ -284,10 +95,8 @@ class EncoderFile(os.PathLike[str]):
     @classmethod
     def write(cls, path: str | os.PathLike[str], document: AnyDocument) -> "EncoderFile":
         """Write a document as JSON that a person can read; one that would be refused when read is not written."""
-        from certifare.encoders.limits import check_limits
-
         try:
-            check_limits(document)
+            document.check_limits()
         except FileError as error:
             raise EncoderError(f"The encoder cannot be saved: {error}") from error
         content = (format_json(msgspec.to_builtins(document)) + "\n").encode("utf-8")
@@ -297,15 +106,8 @@ class EncoderFile(os.PathLike[str]):
         return written
 
 
-def read_encoder_document(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> AnyDocument:
-    """Read and check the form of a document, and what it asks for; its meaning is checked when the encoder is built."""
-    return EncoderFile.of(path, max_bytes).document
-
-
 def parse_document(path: str, content: bytes) -> AnyDocument:
     """Read the content of an encoder's file, and check its form; ``path`` is what messages call it by."""
-    from certifare.encoders.limits import check_limits
-
     if (found := content.count(b"[") + content.count(b"{")) > MOST_LISTS:
         raise FileError(f"{path}: {found:,} lists, where {MOST_LISTS:,} are the most that are accepted.")
     try:
@@ -330,7 +132,7 @@ def parse_document(path: str, content: bytes) -> AnyDocument:
             )
         document: AnyDocument = msgspec.json.decode(content, type=AnyDocument)
         json.loads(content, object_pairs_hook=distinct_keys)
-        check_limits(document)
+        document.check_limits()
         return document
     except FileError:
         raise

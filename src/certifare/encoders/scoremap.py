@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.encoders.documents import MOST_SQUARES
 from certifare.encoders.proxies import Clusters
 from certifare.encoders.scores import Scores
 from certifare.foundation.compiler import kernel
@@ -25,7 +26,6 @@ N_DIRECTIONS = 64
 MANY_DIRECTIONS = 256
 """With more than two axes directions are drawn at random, and there must be more of them."""
 
-MOST_SQUARES = 4096
 FEWEST_BINS, MOST_BINS = 8, 32
 RECORDS_PER_SQUARE = 25
 """A grid is as fine as it can be with about this many training records in a square."""

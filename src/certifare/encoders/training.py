@@ -57,18 +57,19 @@ class Training(Protocol):
 
     In memory: :class:`MemoryTraining`; with an engine: :class:`~certifare.engines.preparing.EngineTraining`.
 
-    - ``columns``: the features.
-    - ``named``: whether the features have names of their own.
-    - ``labels``: one or several label columns; none for encoders that do not use labels. Codes are stored with the
-      records.
     - ``settings``: the encoder's parameters that shaped this; an encoder with others does not take it.
     - ``derived``: what one kind of encoder computed in addition, such as scores.
     - ``bare``: whether to leave out representatives. Encoders that are only compared need none; the chosen one grows
       again, with them.
+    - ``project``: the coordinates of the records that are in memory, (records, coordinates).
+    - ``source``: counts these records, of these classes, for a grower.
+    - ``growing``: what to call with the number of cells grown so far, of ``max_cells``.
+    - ``representatives``: those of ranges of a growth's cells; ``codes`` are what it decides on, if not the bins.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
+    # fmt: off
     @property
     def columns(self) -> tuple[ColumnSchema, ...]: ...  # noqa: D102
     @property
@@ -87,26 +88,14 @@ class Training(Protocol):
     def derived(self) -> Any: ...  # noqa: D102
     @property
     def bare(self) -> bool: ...  # noqa: D102
-
     def __len__(self) -> int: ...
-
-    def project(self, coordinates: "Coordinates") -> NDArray[np.int16]:
-        """Return the coordinates of the records that are in memory, (records, coordinates)."""
-        ...
-
-    def source(self, targets: Targets, n_threads: int) -> HistogramSource:
-        """Count these records, of these classes, for a grower."""
-        ...
-
-    def growing(self, max_cells: int) -> Callable[[int], Any] | None:
-        """Return what to call with the number of cells grown so far, of ``max_cells``."""
-        ...
-
-    def representatives(
+    def project(self, coordinates: "Coordinates") -> NDArray[np.int16]: ...  # noqa: D102
+    def source(self, targets: Targets, n_threads: int) -> HistogramSource: ...  # noqa: D102
+    def growing(self, max_cells: int) -> Callable[[int], Any] | None: ...  # noqa: D102
+    def representatives(  # noqa: D102
         self, growth: Growth, ranges: NDArray[np.int64], n_threads: int, codes: Codes | None = None
-    ) -> "Representatives":
-        """Find the representatives of ranges of a growth's cells; ``codes`` are what it decides on, if not the bins."""
-        ...
+    ) -> "Representatives": ...
+    # fmt: on
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +154,7 @@ def in_memory(training: Training) -> MemoryTraining:
 
 
 def read_training(
-    X: Any, y: Any, sensitive_features: Any, settings: dict[str, Any], *, seed: int, n_threads: int
+    X: Any, y: Any, sensitive_features: Any, settings: dict[str, Any], seed: int, n_threads: int
 ) -> MemoryTraining:
     """Read and check training records."""
     frame = Frame(X)

@@ -140,8 +140,3 @@ class FairTreeEncoder(GrownEncoder):
 
     def _rules(self) -> list[tuple[str, ...]]:
         return path_rules(self.growth_, self.bins_, self.columns_, self.n_cells_)
-
-    def _to_document(self, statistics: bool) -> Any:
-        from certifare.encoders.writing import tree_document
-
-        return tree_document(self, statistics)

@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.description import DIGITS, Statistics, published
-from certifare.encoders.forest import UNIT, Forest
-from certifare.encoders.format import (
-    FORMAT,
-    VERSION,
+from certifare.encoders.documents import (
+    AnyDocument,
     AxisDocument,
     BoostedDocument,
     CalibratedDocument,
@@ -22,14 +20,15 @@ from certifare.encoders.format import (
     Model,
     Place,
     Rule,
-    Scalar,
     Threshold,
     Tree,
     TreeDocument,
 )
+from certifare.encoders.forest import UNIT, Forest
+from certifare.encoders.format import FORMAT, VERSION
+from certifare.encoders.proxies import Clusters
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.scores import Scores
-from certifare.encoders.space import Space
 from certifare.foundation.version import __version__
 from certifare.growth import Bins, CategoricalBins, ContinuousBins, Split
 
@@ -41,8 +40,21 @@ if TYPE_CHECKING:
     from certifare.encoders.tree import FairTreeEncoder
 
 
-def tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument:
-    """Return the document of a tree encoder."""
+def document_of(encoder: "RestrictedEncoder", statistics: bool) -> AnyDocument:
+    """Describe an encoder completely."""
+    from certifare.encoders.boosted import BoostedEncoder
+    from certifare.encoders.calibrated_cells import CalibratedEncoder
+    from certifare.encoders.tree import FairTreeEncoder
+
+    if isinstance(encoder, FairTreeEncoder):
+        return _tree_document(encoder, statistics)
+    if isinstance(encoder, BoostedEncoder):
+        return _boosted_document(encoder, statistics)
+    assert isinstance(encoder, CalibratedEncoder)  # noqa: S101  (there are three kinds)
+    return _calibrated_document(encoder, statistics)
+
+
+def _tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument:
     splits = encoder.growth_.splits[: encoder.n_cells_ - 1]
     return TreeDocument(
         **_common(encoder, _columns(encoder, encoder.bins_, splits), 1),
@@ -51,8 +63,7 @@ def tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument:
     )
 
 
-def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocument:
-    """Return the document of a boosted encoder."""
+def _boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocument:
     score_map = encoder.score_map_
     score_map.scores.check_publishable()
     leaves = encoder.growth_.leaves(encoder.n_cells_)
@@ -60,26 +71,17 @@ def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocu
         **_common(encoder, _columns(encoder, score_map.scores.features.bins), VERSION),
         **_models(score_map.scores),
         axes=[
-            AxisDocument(
-                name=axis.name,
-                side=axis.side,
-                edges=axis.edges.tolist(),
-                coordinates=axis.coordinates.tolist(),
-                weights=None if axis.weights is None else axis.weights.tolist(),
-            )
-            for axis in score_map.axes
+            AxisDocument(a.name, a.side, a.edges.tolist(), a.coordinates.tolist(), _listed(a.weights))
+            for a in score_map.axes
         ],
-        clusters=None
-        if score_map.clusters is None
-        else _centres_document(score_map.clusters.space, score_map.clusters.centres),
+        clusters=None if score_map.clusters is None else _centres_document(score_map.clusters),
         parents=[split.node for split in encoder.growth_.splits[: encoder.n_cells_ - 1]],
         squares=leaves[encoder.cell_map_.ravel()].tolist(),
         nodes=_nodes(encoder, statistics),
     )
 
 
-def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> CalibratedDocument:
-    """Return the document of a calibrated encoder."""
+def _calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> CalibratedDocument:
     directions, thresholds = encoder.directions_, encoder.thresholds_
     if directions.scores is not None:
         directions.scores.check_publishable()
@@ -90,10 +92,7 @@ def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> Calib
         **_common(encoder, columns, VERSION),
         **({"means": {}, "models": []} if directions.scores is None else _models(directions.scores)),
         directions=[
-            DirectionDocument(
-                column.name, None if column.weights is None else column.weights.tolist(), column.coordinate
-            )
-            for column in directions.columns
+            DirectionDocument(column.name, _listed(column.weights), column.coordinate) for column in directions.columns
         ],
         coordinates=[]
         if directions.coordinates is None
@@ -117,7 +116,6 @@ def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> Calib
 
 
 def _common(encoder: "RestrictedEncoder", columns: list[ColumnDocument], version: int) -> dict[str, Any]:
-
     parameters = encoder.get_params(deep=False)
     for name in ("n_jobs", "score_model"):
         parameters.pop(name, None)
@@ -208,12 +206,14 @@ def _places(representatives: Representatives, statistics: Statistics | None) -> 
     return places
 
 
-def _representative(value: Any) -> Scalar:
+def _representative(value: Any) -> bool | int | float | str | None:
     if value is None or isinstance(value, str):
         return value
-    number = float(value)
-    if math.isnan(number):
-        return None
+    return None if math.isnan(value) else _short(float(value))
+
+
+def _short(number: float) -> int | float:
+    """Write a whole number without a point."""
     return int(number) if number.is_integer() and abs(number) < 1e15 else number
 
 
@@ -227,20 +227,17 @@ def _models(scores: Scores) -> dict[str, Any]:
 
 
 def _model_document(forest: Forest) -> Model:
-    found = np.where(forest.feature >= 0, forest.threshold, forest.value / UNIT).tolist()
-    numbers = [int(number) if number.is_integer() and abs(number) < 1e15 else number for number in found]
+    numbers = [*map(_short, np.where(forest.feature >= 0, forest.threshold, forest.value / UNIT).tolist())]
     trees = []
     for start, stop in zip(forest.starts[:-1], forest.starts[1:], strict=True):
-        nodes = slice(start, stop)
-        trees.append(
-            Tree(
-                features=forest.feature[nodes].tolist(),
-                numbers=numbers[nodes],
-                missing_left=np.flatnonzero(forest.missing_left[nodes]).tolist(),
-            )
-        )
-    return Model(baseline=(forest.baseline / UNIT).tolist(), trees=trees)
+        missing_left = np.flatnonzero(forest.missing_left[start:stop]).tolist()
+        trees.append(Tree(forest.feature[start:stop].tolist(), numbers[start:stop], missing_left))
+    return Model((forest.baseline / UNIT).tolist(), trees)
 
 
-def _centres_document(space: Space, centres: NDArray[np.float64]) -> Centres:
-    return Centres(means=space.means.tolist(), scales=space.scales.tolist(), centres=centres.tolist())
+def _centres_document(clusters: Clusters) -> Centres:
+    return Centres(clusters.space.means.tolist(), clusters.space.scales.tolist(), clusters.centres.tolist())
+
+
+def _listed(values: NDArray[np.float64] | None) -> list[float] | None:
+    return None if values is None else values.tolist()

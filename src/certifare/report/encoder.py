@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from certifare.encoders.format import (
-    BoostedDocument,
-    CalibratedDocument,
-    Rule,
-    TreeDocument,
-    read_encoder_document,
-)
+from certifare.encoders.documents import BoostedDocument, CalibratedDocument, Rule, TreeDocument
+from certifare.encoders.format import EncoderFile
 from certifare.encoders.loading import describe_document, map_of
 
 if TYPE_CHECKING:
@@ -46,7 +41,7 @@ def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dic
         rules and figures of its training records), and for a tree ``nodes`` (unless it is too large to draw), for a
         boosted encoder ``map`` (if it is group-aware, ``nodes``).
     """
-    document = read_encoder_document(encoder) if isinstance(encoder, str | os.PathLike) else encoder.to_document()
+    document = EncoderFile.of(encoder).document if isinstance(encoder, str | os.PathLike) else encoder.to_document()
     return {
         "kind": KINDS[type(document)],
         "parameters": {name: value for name, value in document.parameters.items() if _plain(value)},
@@ -62,9 +57,7 @@ def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dic
                 "groups": cell.groups,
                 "labels": cell.labels,
             }
-            for cell in describe_document(
-                document, encoder if isinstance(encoder, str | os.PathLike) else "The encoder"
-            )
+            for cell in describe_document(document)
         ],
         "nodes": _tree(document) if isinstance(document, TreeDocument) else None,
         "map": _map(document) if isinstance(document, BoostedDocument) else None,

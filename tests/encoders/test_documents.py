@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from certifare import FairTreeEncoder, load_encoder
-from certifare.encoders import limits
-from certifare.encoders.limits import sum_over_cells
+from certifare.encoders import documents
+from certifare.encoders.documents import sum_over_cells
 from certifare.errors import EncoderError, FileError
 
 COMMON = {
@@ -79,12 +79,15 @@ TOO_MUCH = {
     ),
     "depth": (lambda: chain(3_000), "4,504,500 steps to its cells"),
     "cells of a tree": (lambda: chain(70_000), "70,001 cells"),
-    "cells of a map": (lambda: boosted(70_000, STUMP), "70,001 cells"),
     "empty cells of a map": (lambda: boosted(1_000, STUMP), "a cell has none"),
     "leaves of a score model": (lambda: boosted(0, deep(5_000)), "5,001 leaves in a tree"),
     "thresholds of a score model": (lambda: boosted(0, deep(1_000, 0.5), 9), "entries of tables"),
     "columns": (
-        lambda: {**chain(1), "columns": [{**NUMBER, "name": f"c{i}"} for i in range(10_001)]},
+        lambda: {
+            **chain(0),
+            "columns": [{**NUMBER, "name": f"c{i}"} for i in range(10_001)],
+            "nodes": [{"representative": {f"c{i}": None for i in range(10_001)}}],
+        },
         "10,001 columns",
     ),
     "lists": (lambda: {**chain(1), "surprise": [[]] * (1 << 21)}, "2,097,1.. lists"),
@@ -130,7 +133,7 @@ def test_numbers_out_of_range_are_one_line(tmp_path):
         path.write_text(json.dumps({**chain(2), **change}))
         with pytest.raises(FileError):
             load_encoder(path)
-    path.write_text(json.dumps(boosted(0, {**STUMP, "features": [2**31]})))
+    path.write_text(json.dumps(boosted(0, {**STUMP, "features": [2**31, -1, -1], "numbers": [0, 0, 0]})))
     with pytest.raises(FileError, match="there is no feature 2147483648"):
         load_encoder(path)
 
@@ -145,7 +148,7 @@ def test_a_file_does_not_choose_the_number_of_threads(tmp_path):
 def test_what_could_not_be_read_is_not_written(tmp_path, monkeypatch):
     X = np.arange(100.0)[:, None]
     encoder = FairTreeEncoder(0.1, 8, 2).fit(X, X[:, 0] > 50, sensitive_features=np.arange(100) % 2)
-    monkeypatch.setattr(limits, "MOST_CELLS", 1)
+    monkeypatch.setattr(documents, "MOST_CELLS", 1)
     with pytest.raises(EncoderError, match="cells, where 1 are the most"):
         encoder.save(tmp_path / "encoder.json")
     assert not (tmp_path / "encoder.json").exists()
