@@ -26,7 +26,7 @@ def main():
             window.go("explore")
             window.click("#start")
             window.wait("state.running === null && orders.aware", patience=120)
-            window.wait("document.querySelectorAll('#plane circle').length > 300")
+            window.wait("points.length > 300")
             end = window.run("document.querySelector('.choice').getBoundingClientRect().bottom + scrollY")
             clip = {"x": 0, "y": 0, "width": 900, "height": int(end) + 24, "scale": 1}
             picture = window.browser.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)

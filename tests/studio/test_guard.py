@@ -12,7 +12,6 @@ ROUTES = [
     ("GET", ""), ("GET", "/state"), ("PUT", "/table"), ("POST", "/example"), ("POST", "/roles"),
     ("POST", "/explore"), ("POST", "/cancel"), ("POST", "/choice"), ("GET", "/events"), ("GET", "/understand"),
     ("GET", "/explain"), ("POST", "/issue"), ("GET", "/files/bundle.zip"), ("GET", "/check"), ("PUT", "/fresh"),
-    ("GET", "/history"),
 ]  # fmt: skip
 
 

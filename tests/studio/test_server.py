@@ -4,7 +4,6 @@ import io
 import json
 import re
 import zipfile
-from concurrent.futures import Future
 from http.client import HTTPConnection
 
 import numpy as np
@@ -51,7 +50,7 @@ def test_a_messy_table_is_read_and_its_roles_are_guessed(server, project):
     assert "left out: 16 records (group missing)" in [finding["text"] for finding in found["findings"]]
     assert sum(found["labels"]["hired"].values()) == found["records"] == 1484
     assert 0 < found["least_bound"] < 1
-    assert [row["cells"] for row in found["plans"]] == [2, 4, 8, 16, 32]
+    assert [row["cells"] for row in found["plans"]] == [2, 4, 8]
     assert set(found["certification"]) == {"m", "w", SCRIPT}
 
 
@@ -91,7 +90,7 @@ def test_roles_are_corrected_and_wrong_ones_refused_in_words(server, project):
     for wrong, words in (
         ({"label": ["absent"]}, "absent"),
         ({"sensitive": []}, "Choose a label"),
-        ({"drop": "id"}, "lists"),
+        ({"drop": "id"}, "Expected `array`"),
     ):
         answer = server.client.post(f"{project}/roles", json={**roles, **wrong})
         assert answer.status_code == 400
@@ -120,7 +119,7 @@ def test_a_project_keeps_its_table_and_another_one_begins_a_project_of_its_own(s
         assert "has its table already" in answer.json()["error"]
     again = TestClient(make_app(Studio(server.folder), TOKEN, PORT), base_url=ADDRESS, cookies=server.client.cookies)
     assert again.get(f"{project}/state").json()["found"]["records"] == 1484
-    assert len(list((server.folder / project.rpartition("/")[2]).glob("table-*"))) == 1
+    assert len(list((server.folder / project.rpartition("/")[2]).glob("table*"))) == 1
     other = server.client.get("/new", follow_redirects=False).headers["location"]
     assert server.client.get(f"{other}/state").json()["name"] is None
 
@@ -169,7 +168,7 @@ def test_an_upload_that_is_interrupted_leaves_nothing(tmp_path):
         own = answer.headers["Location"]
         folder = tmp_path / "studio" / own.rpartition("/")[2]
         connection.request("PUT", f"{own}/table?name=a.csv", b"a,b\n", {**asked, "Content-Length": "100000"})
-        wait_until(lambda: list(folder.glob("table-*.csv")))
+        wait_until(lambda: list(folder.glob("upload-*")))
         connection.close()
         wait_until(lambda: not list(folder.iterdir()))
     finally:
@@ -180,37 +179,34 @@ def test_an_upload_that_is_interrupted_leaves_nothing(tmp_path):
 def test_no_parameter_leads_out_of_the_folder(server, project):
     client, folder = server.client, server.folder
     (folder.parent / "secret.csv").write_bytes(messy_csv(50))
-    client.post(f"{project}/issue", json={"target": 0.35, "family": "aware", "sign": True})
+    client.post(f"{project}/issue", json={"target": 0.35, "family": "aware"})
     wait(server, project)
-    other = own_project(client)
     for name in TRAVERSALS:
         before = set(folder.parent.rglob("*"))
         for path in (
             f"/projects/{name}", f"/projects/{name}/state", f"{project}/files/{name}", f"/static/{name}",
             f"{project}/understand?number={name}", f"{project}/explain?number={name}&record=1",
-            f"{project}/explain?number=issued&record={name}",
+            f"{project}/explain?record={name}",
         ):  # fmt: skip
             answer = client.get(path)
             assert answer.status_code in (400, 404)
             assert "root:" not in answer.text
             assert "PRIVATE KEY" not in answer.text
-        assert client.put(f"{other}/table", params={"name": name}, content=messy_csv(60)).status_code == 400
         assert client.post(f"{project}/roles", json={"label": [name], "sensitive": [name]}).status_code == 400
         assert client.post(f"{project}/choice", json={"target": name, "family": name}).status_code == 400
-        assert client.post(f"{project}/issue", json={"target": 0.3, "family": name}).status_code == 200
-        assert wait(server, project)["kind"] == "failed"
+        assert client.post(f"{project}/issue", json={"target": 0.3, "family": name}).status_code == 400
         assert set(folder.parent.rglob("*")) == before
         new = own_project(client)
-        client.put(f"{new}/table", params={"name": f"{name}.csv"}, content=messy_csv(60))
+        client.put(f"{new}/table", params={"name": name}, content=messy_csv(60))
         stored = set(folder.parent.rglob("*")) - before
         assert {path.parent for path in stored} == {folder, folder / new.rpartition("/")[2]}
-        assert any(re.fullmatch(r"table-[0-9a-f]{8}\.csv", path.name) for path in stored)
+        assert {path.name for path in stored if path.is_file()} == {"table", "project.json"}
     before = {path for path in folder.parent.rglob("*") if path.is_file()}
     for i, name in enumerate(TRAVERSALS):
         fresh = {"params": {"name": f"{name}.csv", "period": name}, "content": messy_csv(600, seed=20 + i)}
         assert client.put(f"{project}/fresh", **fresh).status_code == 200
-    (history,) = {path for path in folder.parent.rglob("*") if path.is_file()} - before
-    assert history == folder / project.rpartition("/")[2] / "issue-1-history.json"
+    written = {path for path in folder.parent.rglob("*") if path.is_file()} - before
+    assert written == {folder / project.rpartition("/")[2] / f"issue-1-history.{form}" for form in ("json", "html")}
 
 
 def test_both_kinds_of_cells_keep_the_same_records_aside():
@@ -249,7 +245,7 @@ def test_the_certificate_is_the_one_that_fit_gives_and_the_look_is_counted(
     server, project, family, tmp_path, monkeypatch
 ):
     client = server.client
-    body = {"target": 0.35, "family": family, "sign": True}
+    body = {"target": 0.35, "family": family}
     assert client.post(f"{project}/issue", json=body).status_code == 200
     assert wait(server, project)["kind"] == "finished"
     result = client.get(f"{project}/state").json()["issued"][0]
@@ -257,7 +253,7 @@ def test_the_certificate_is_the_one_that_fit_gives_and_the_look_is_counted(
     assert result["look"] == 1
     # What certifare fit does, counted in a ledger of its own.
     monkeypatch.setenv("CERTIFARE_STATE", str(tmp_path / "other"))
-    (source,) = (server.folder / project.rpartition("/")[2]).glob("table-*.csv")
+    source = server.folder / project.rpartition("/")[2] / "table"
     roles = {"label": ("hired",), "sensitive": ("Sex",), "drop": ("id",)}
     own = produce(
         source, **roles, target=0.35, group_aware=family == "aware", parts=AWARE_PARTS if family == "aware" else None
@@ -284,7 +280,7 @@ def test_the_certificate_is_the_one_that_fit_gives_and_the_look_is_counted(
     assert "sandbox" in report.headers["content-security-policy"]
     assert SCRIPT not in report.text
     assert client.post(f"{project}/roles", json={**ROLES, "sensitive": [f"note {SCRIPT}"]}).status_code == 200
-    assert client.get(f"{project}/explain?number=issued&record=2").status_code == 200  # by the roles that it has
+    assert client.get(f"{project}/explain?record=2").status_code == 200  # by the roles that it has
 
 
 def test_another_look_has_to_be_confirmed_is_counted_and_is_worth_less(server, project):
@@ -294,16 +290,15 @@ def test_another_look_has_to_be_confirmed_is_counted_and_is_worth_less(server, p
         assert client.post(f"{own}/issue", json={"family": "aware", **asked}).status_code == 200
         return wait(server, own), client.get(f"{own}/state").json()
 
-    _, state = issue(project, target=0.35)
-    assert state["again"] == pytest.approx(0.9)
+    issue(project, target=0.35)
     refused, state = issue(project, target=0.3)
+    assert state["again"] == pytest.approx(0.9)
     assert refused["kind"] == "failed"
     assert "were looked at before" in refused["text"]
     assert len(state["issued"]) == 1
     _, state = issue(project, target=0.3, again=True)
     first, second = state["issued"]
     assert (first["look"], second["look"]) == (1, 2)
-    assert state["again"] == pytest.approx(0.85)
     assert "90 % confidence" in second["words"]
     assert "--confidence 0.9" in second["command"]
     checks = client.get(f"{project}/check").json()
@@ -328,7 +323,7 @@ def test_a_table_can_be_explored_after_its_certificate(server, project):
 
 def test_a_certificate_is_checked_on_fresh_records_and_over_time(server, project):
     client = server.client
-    client.post(f"{project}/issue", json={"target": 0.35, "family": "blind", "sign": True})
+    client.post(f"{project}/issue", json={"target": 0.35, "family": "blind"})
     wait(server, project)
     checks = {check["name"]: check["ok"] for check in client.get(f"{project}/check").json()["checks"]}
     assert checks["signature"]
@@ -343,7 +338,7 @@ def test_a_certificate_is_checked_on_fresh_records_and_over_time(server, project
         assert answer.status_code == 200, answer.text
     again = client.put(f"{project}/fresh", params={"name": "m.csv", "period": "March"}, content=messy_csv(900, seed=7))
     assert again.status_code == 400
-    page = client.get(f"{project}/history").text
+    page = client.get(f"{project}/files/history.html").text
     assert "January" in page
     assert SCRIPT not in page
     assert not list(server.folder.rglob("fresh*"))
@@ -363,20 +358,12 @@ def test_a_look_counts_even_if_its_certificate_cannot_be_written(server, project
 
 def test_a_job_cannot_be_cancelled_once_it_looks_and_does_not_show_how_far_the_tests_went(server, project):
     found = server.studio.project(project.rpartition("/")[2])
-    found.begin("issue", lambda _: Future(), lambda: None)
-    found._cancelled.set()
+    found.running = "issue"
+    found.cancel()
     with pytest.raises(Cancelled):
         found._progress("growing boosted encoders", 1, 5)
     found._progress("certifying", 3, 12)
     assert found.events[-1]["done"] == 0
-
-
-def test_work_that_waits_for_other_work_is_cancelled_at_once(server, project):
-    found, waiting = server.studio.project(project.rpartition("/")[2]), Future()
-    found.begin("explore", lambda _: waiting, lambda: None)
-    assert server.client.post(f"{project}/cancel").json()["running"] is None
-    assert waiting.cancelled()
-    assert found.events[-1] == {"kind": "cancelled", "work": "explore"}
 
 
 def test_a_target_out_of_reach_is_no_certificate_but_advice(server, project):

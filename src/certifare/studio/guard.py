@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 Message = MutableMapping[str, Any]
@@ -69,27 +68,19 @@ class Guard:
         await (self._app if answer is None else answer)(scope, receive, guarded)
 
     def _refusal(self, scope: Message) -> Response | None:
-        headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin")
+        request = HTTPConnection(scope)
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if host not in self._hosts:
             return PlainTextResponse("The studio answers on this machine only, by the address that it printed.", 421)
         safe = scope["method"] in ("GET", "HEAD")
         own = origin == f"http://{host}" or (origin is None and safe)
-        if not own or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        if not own or request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return PlainTextResponse("Requests of other pages are refused.", 403)
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if safe and scope["path"] == "/" and self._is_token(given):
+        if safe and scope["path"] == "/" and self._is_token(request.query_params.get("token", "")):
             answer = RedirectResponse("/", 303)
             answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
             return answer
-        return None if self._is_token(self._sent(headers)) else PlainTextResponse(STRANGER, 403)
-
-    def _sent(self, headers: Headers) -> str:
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return ""
-        return cookies[self._cookie].value if self._cookie in cookies else ""
+        return None if self._is_token(request.cookies.get(self._cookie, "")) else PlainTextResponse(STRANGER, 403)
 
     def _is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode("utf-8", "surrogateescape"), self._token.encode())

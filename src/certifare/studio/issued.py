@@ -15,40 +15,48 @@ import numpy as np
 from certifare.bundle import BUNDLE_FILES, Bundle
 from certifare.certificates.wording import plain_claim
 from certifare.document import make_statement
+from certifare.document.keys import new_key
 from certifare.errors import FileError
 from certifare.foundation.storage import atomic_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CONFIDENCE = 0.95
-#: No further look is offered if all of them would hold together with no more than this.
-LEAST_CONFIDENCE = 0.5
+PUBLIC_KEY = "producer.pub.pem"
 
 
 @dataclass(frozen=True)
 class Issued:
     """A bundle, the target that it was issued for, and the confidence of all looks at its records together.
 
-    The encoded table and the history lie beside the bundle.
+    The encoded table and the history lie beside the bundle, the key that signs beside the project.
     """
 
     folder: Path
     target: float
     confidence: float
-    signed: bool
     roles: Mapping[str, Sequence[str]]
 
     def encoder(self) -> Any:
         """Read the encoder."""
-        from certifare.encoders import load_encoder
+        from certifare.encoders.records import load_fitted
 
-        return load_encoder(self.folder / "encoder.json")
+        return load_fitted(self.folder / "encoder.json")
+
+    def groups(self, encoder: Any, frame: pa.Table) -> pa.Table | None:
+        """Return the groups of records for an encoder that reads them, and let it take them so; None for others."""
+        from certifare.encoders.records import GroupColumns
+
+        if not encoder.reads_groups:
+            return None
+        groups = GroupColumns.of(encoder, frame.column_names, self.roles["sensitive"])
+        encoder.set_params(sensitive=None)
+        return groups.read(frame)
 
     def encode(self, frame: pa.Table) -> None:
-        """Write a whole table as ``certifare encode`` does, with its labels, and without records of an unknown group.
+        """Write a whole table as ``certifare encode`` does, with its labels.
 
-        Only an encoder that reads the group leaves these out.
+        An encoder that reads the group leaves out records of an unknown one.
         """
         from pyarrow import csv
 
@@ -58,7 +66,7 @@ class Issued:
         if encoder.reads_groups:
             known = np.logical_and.reduce([frame[name].is_valid().to_numpy() for name in self.roles["sensitive"]])
             frame = frame.take(np.flatnonzero(known))
-        encoded = encoder.transform_from(0, frame, take_groups(encoder, frame, self.roles["sensitive"]))
+        encoded = encoder.transform_from(0, frame, self.groups(encoder, frame))
         encoded = with_typical(encoded, typical_rows(encoder, frame))
         for name in self.roles["label"]:
             encoded = encoded.append_column(f"{name}_kept" if name in encoded.column_names else name, frame[name])
@@ -67,38 +75,38 @@ class Issued:
 
     def file(self, name: str) -> Path:
         """Return a file by its name; only these names are known."""
-        places = {"report.html": self.folder / "report.html", "encoded.csv": self._beside("encoded.csv")}
+        places = {"report.html": self.folder / "report.html"}
+        places |= {name: self._beside(name) for name in ("encoded.csv", "history.html")}
         if name not in places or not places[name].is_file():
             raise FileError(f"There is no file {name[:80]!r} in this project.")
         return places[name]
 
-    def publish(self, key: Path) -> bytes:
-        """Return what may be published, with the public key if it was signed, as a ZIP file."""
+    def publish(self) -> bytes:
+        """Return what may be published, with the public key, as a ZIP file."""
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in sorted(BUNDLE_FILES):
-                archive.write(self.folder / name, f"bundle/{name}")
-            if self.signed:
-                archive.write(key, "bundle/producer.pub.pem")
+            for path in (*(self.folder / name for name in sorted(BUNDLE_FILES)), self._public_key):
+                archive.write(path, f"bundle/{path.name}")
         return packed.getvalue()
 
-    def check(self, key: Path, fresh: Path | None = None) -> dict[str, Any]:
+    def check(self, fresh: Path | None = None) -> dict[str, Any]:
         """Verify the certificate, step by step; with fresh records, certify the encoder on them as well."""
         from certifare.document import Policy, verify_document
 
-        policy, own = Policy(max_bound=self.target, min_confidence=self.confidence), key if self.signed else None
-        verdict = verify_document(self.folder, policy, key=own, data=fresh)
-        return {**verdict.to_dict(), "history": self._beside("history.json").exists()}
+        policy = Policy(max_bound=self.target, min_confidence=self.confidence)
+        verdict = verify_document(self.folder, policy, key=self._public_key, data=fresh)
+        return {**verdict.to_dict(), "history": self._beside("history.html").exists()}
 
     def add_period(self, fresh: Path, period: str) -> None:
-        """Add the records of a period to the history."""
+        """Add the records of a period to the history, as ``certifare monitor`` does."""
         from certifare.certification.certifying import TableSource, count_records
         from certifare.certification.monitoring import History
         from certifare.document import digest, read_document
-        from certifare.encoders.records import load_fitted, read_records
+        from certifare.encoders.records import read_records
         from certifare.engines.counting import CountRequest
+        from certifare.report import course_data, render_course
 
-        document, encoder = read_document(self.folder / "certificate.json"), load_fitted(self.folder / "encoder.json")
+        document, encoder = read_document(self.folder / "certificate.json"), self.encoder()
         reading, named = document.statement.predicate.reading, digest(self.folder / "encoder.json")
         if reading is None:
             raise FileError("The certificate does not say how its records are read.")
@@ -112,50 +120,34 @@ class Issued:
             else History.begin(document.certificate, named, training=encoder.training_counts_)
         )
         seen = None if counted.checksum is None else hashlib.sha256(counted.checksum.encode()).hexdigest()
-        history.add(period, counted.counts, digest=seen).save(kept)
+        history = history.add(period, counted.counts, digest=seen)
+        page = render_course(course_data(history, history.findings()))
+        history.save(kept)
+        with atomic_file(self._beside("history.html")) as path:
+            path.write_text(page, "utf-8")
 
-    def history(self) -> str:
-        """Return the history as a page."""
-        from certifare.certification.monitoring import History
-        from certifare.report import course_data, render_course
-
-        if not self._beside("history.json").exists():
-            raise FileError("There is no history yet: add the records of a period.")
-        history = History.load(self._beside("history.json"))
-        return render_course(course_data(history, history.findings()))
+    @property
+    def _public_key(self) -> Path:
+        return self.folder.parents[1] / PUBLIC_KEY
 
     def _beside(self, name: str) -> Path:
         return self.folder.with_name(f"{self.folder.name}-{name}")
 
 
-def take_groups(encoder: Any, frame: pa.Table, sensitive: Sequence[str]) -> pa.Table | None:
-    """Return the groups of records for an encoder that reads them, and let it take them so; None for others."""
-    from certifare.encoders.records import GroupColumns
-
-    if not encoder.reads_groups:
-        return None
-    groups = GroupColumns.of(encoder, frame.column_names, sensitive)
-    encoder.set_params(sensitive=None)
-    return groups.read(frame)
+def signing_key(folder: Path) -> Path:
+    """Return the key that signs the certificates of all projects of a folder; it is made on first use."""
+    key = folder / "producer.pem"
+    return key if key.exists() else new_key(key)[0]
 
 
 def describe_result(bundle: Bundle) -> dict[str, Any]:
     """Return the result of a job as the page shows it."""
-    figures, counted = bundle.to_dict(), bundle.frontier.look
-    certificate, point, measured = bundle.certificate, bundle.point, bundle.measured
-    after = None if counted is None else counted.next(CONFIDENCE).joint(CONFIDENCE)
+    figures, certificate, look = bundle.to_dict(), bundle.certificate, bundle.frontier.look
+    shown = ("verdict", "target", "bound", "confidence", "encoder", "measured", "follows", "notes")
     return {
-        "verdict": bundle.verdict,
-        "target": bundle.target,
-        "bound": figures["bound"],
+        **{name: figures[name] for name in shown},
+        "advice": [advice["text"] for advice in figures["advice"]],
+        "look": None if look is None else look.number,
         "words": None if certificate is None else plain_claim(certificate),
         "claim": None if certificate is None else make_statement(certificate).predicate.claim.words,
-        "cells": None if point is None else point.cells,
-        "kind": None if point is None else point.kind,
-        "accuracy": None if measured is None else measured.performance.accuracy.estimate,
-        "follows": figures["follows"],
-        "advice": [advice["text"] for advice in figures["advice"]],
-        "notes": figures["notes"],
-        "look": None if counted is None else counted.number,
-        "next": after if after is not None and after > LEAST_CONFIDENCE else None,
     }

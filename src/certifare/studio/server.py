@@ -8,12 +8,12 @@ import re
 import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -21,37 +21,44 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
-from certifare.document.keys import new_key
 from certifare.errors import ArgumentError, CertifareError, FileError
 from certifare.report.html import style_sheet
 from certifare.studio.guard import REPORT_POLICY, Guard
-from certifare.studio.projects import Project
+from certifare.studio.projects import Choice, Project, Roles
 
 #: The one address that the studio listens on: no other machine reaches it.
 HOST = "127.0.0.1"
-#: Files of the page, by name; no other file is served from the package.
-STATIC = {"studio.js": "text/javascript", "studio.css": "text/css"}
-#: Endings of tables; what a file is called besides does not matter, since it is stored under a name of our own.
-ENDINGS = (".csv", ".tsv", ".txt", ".gz", ".zst", ".parquet", ".arrow", ".feather")
 MOST_JSON = 1 << 20
 #: Most bytes of a table that is uploaded.
 MOST_UPLOAD = 1 << 30
 #: Seconds between two looks for news in a project.
 PAUSE = 0.03
 LOST = "The studio does not know this project: it was made by another run, in another folder. Begin a new one at /."
-Asked = dict[str, Any]
-Endpoint = Callable[[Request], Awaitable[Response]]
+Number = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Job(Choice):
+    """A certificate to issue; with ``again``, on records that were looked at before."""
+
+    again: bool = False
+
+
+class Subject(msgspec.Struct):
+    """What to explain: an encoder that was tried, or the issued one; and a record."""
+
+    number: Number | None = None
+    record: Number = 1
 
 
 class Studio:
-    """All projects of a folder, with the signing key; new ones begin with the file. ``most``: bytes of an upload."""
+    """All projects of a folder; new ones begin with the file. ``most``: bytes of an upload."""
 
     def __init__(self, folder: Path, file: Path | None = None, most: int = MOST_UPLOAD) -> None:
         self.folder, self.file, self.most = folder.resolve(), file, most
         self._projects: dict[str, Project] = {}
-        self._workers = ThreadPoolExecutor(2, "studio")
 
     def new(self, file: Path | None = None) -> Project:
         """Begin a project, with a file if there is one."""
@@ -61,7 +68,7 @@ class Studio:
             try:
                 project.open(file, file.name)
             except CertifareError as error:
-                project.fail(error)
+                project.tell(kind="failed", work=None, text=str(error))
         return project
 
     def project(self, name: str) -> Project:
@@ -81,82 +88,60 @@ class Studio:
                 earlier.append(Project.load(path.parent).summary())
         return {**project.state(), "earlier": earlier}
 
-    def start(self, project: Project, name: str, work: Callable[[], None]) -> dict[str, str]:
-        """Let a worker do what takes long."""
-        project.begin(name, self._workers.submit, work)
-        return {"running": name}
-
-    def key(self, *, public: bool) -> Path:
-        """Return a half of the signing key, which is made once for all projects of the folder."""
-        name = self.folder / "producer"
-        private, other = name.with_suffix(".pem"), self.folder / "producer.pub.pem"
-        if not private.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            new_key(name)
-        return other if public else private
-
     def close(self) -> None:
         """Stop all work."""
         for project in self._projects.values():
             project.cancel()
-        self._workers.shutdown(wait=True, cancel_futures=True)
 
 
 # -- what the page asks for -----------------------------------------------------------------------------------------
 
 
-def _example(_: Studio, project: Project, __: Asked) -> None:
+def _example(project: Project, _: None) -> None:
     with as_file(files("certifare.data") / "adult.parquet") as path:
         project.open(path, path.name)
 
 
-def _issue(studio: Studio, project: Project, asked: Asked) -> Asked:
-    target, family = _choice(asked)
-    key = studio.key(public=False) if asked.get("sign") is True else None
-    again = asked.get("again") is True
-    return studio.start(project, "issue", lambda: project.issue(target, family, key, again=again))
-
-
-def _explain(_: Studio, project: Project, asked: Asked) -> Asked:
-    number = None if asked.get("number") == "issued" else _number(asked, "number")
-    return project.explain(number, _number(asked, "record"))
-
-
-def _file(studio: Studio, project: Project, asked: Asked) -> Response:
-    name, issued = str(asked["name"]), project.last_issued()
+def _file(project: Project, asked: dict[str, str]) -> Response:
+    name, issued = asked["name"], project.last_issued()
     if name == "bundle.zip":
         headers = {"Content-Disposition": 'attachment; filename="bundle.zip"'}
-        return Response(issued.publish(studio.key(public=True)), media_type="application/zip", headers=headers)
-    if name == "report.html":
+        return Response(issued.publish(), media_type="application/zip", headers=headers)
+    if name.endswith(".html"):
         return FileResponse(issued.file(name), headers={"Content-Security-Policy": REPORT_POLICY})
     return FileResponse(issued.file(name), filename=name)
 
 
-#: Plain data is answered as JSON, text as a page in a frame; after what returns nothing, the state is answered.
-WORK: tuple[tuple[str, str, Callable[[Studio, Project, Asked], Any]], ...] = (
-    ("GET", "state", lambda studio, project, _: studio.state(project)),
-    ("POST", "example", _example),
-    ("POST", "roles", lambda _, project, asked: project.set_roles(asked)),
-    ("POST", "explore", lambda studio, project, _: studio.start(project, "explore", project.explore)),
-    ("POST", "cancel", lambda _, project, __: project.cancel()),
-    ("POST", "choice", lambda _, project, asked: project.choose(*_choice(asked))),
-    ("GET", "understand", lambda _, project, asked: project.understand(_number(asked, "number"))),
-    ("GET", "explain", _explain),
-    ("POST", "issue", _issue),
-    ("GET", "files/{name}", _file),
-    ("GET", "check", lambda studio, project, _: project.last_issued().check(studio.key(public=True))),
-    ("GET", "history", lambda _, project, __: project.last_issued().history()),
+#: Method, path, what it takes, and what does it. Plain data is answered as JSON, text as a page in a frame; after what
+#: returns nothing, the state is answered.
+WORK: tuple[tuple[str, str, Any, Callable[[Project, Any], Any]], ...] = (
+    ("GET", "state", None, lambda *_: None),
+    ("POST", "example", None, _example),
+    ("POST", "roles", Roles, Project.set_roles),
+    ("POST", "explore", None, lambda project, _: project.begin("explore", project.explore)),
+    ("POST", "cancel", None, lambda project, _: project.cancel()),
+    ("POST", "choice", Choice, Project.choose),
+    ("GET", "understand", Subject, lambda project, asked: project.understand(asked.number)),
+    ("GET", "explain", Subject, lambda project, asked: project.explain(asked.number, asked.record)),
+    ("POST", "issue", Job, lambda project, job: project.begin("issue", lambda: project.issue(job, again=job.again))),
+    ("GET", "files/{name}", dict[str, str], _file),
+    ("GET", "check", None, lambda project, _: project.last_issued().check()),
 )
 
 
-def _endpoint(work: Callable[[Studio, Project, Asked], Any]) -> Endpoint:
-    """Return what answers a request by work in a thread; small JSON objects and parameters are handed to it."""
+def _endpoint(taken: Any, work: Callable[[Project, Any], Any]) -> Callable[[Request], Awaitable[Response]]:
+    """Return what answers a request by work in a thread, which is handed a small JSON object, or the parameters."""
 
     async def endpoint(request: Request) -> Response:
         studio: Studio = request.app.state.studio
         project = studio.project(request.path_params["project"])
-        asked = await _body(request) if request.method == "POST" else {**request.query_params, **request.path_params}
-        found = await run_in_threadpool(work, studio, project, asked)
+        asked = None
+        if request.method == "POST":
+            content = b"".join([chunk async for chunk in _limited(request, MOST_JSON)])
+            asked = taken and msgspec.json.decode(content, type=taken)
+        elif taken:
+            asked = msgspec.convert({**request.query_params, **request.path_params}, taken, strict=False)
+        found = await run_in_threadpool(work, project, asked)
         if isinstance(found, Response):
             return found
         if isinstance(found, str):
@@ -166,32 +151,21 @@ def _endpoint(work: Callable[[Studio, Project, Asked], Any]) -> Endpoint:
     return endpoint
 
 
-async def _body(request: Request) -> Asked:
-    content = b""
+async def _limited(request: Request, most: int) -> AsyncIterator[bytes]:
+    """Yield what is sent; refuse more than so many bytes, if possible before they are sent."""
+    too_large = HTTPException(
+        413,
+        f"The file is larger than {most / (1 << 20):,.0f} MB, the most that the studio takes. "
+        "Name it on the command line instead (certifare studio FILE), or use certifare fit.",
+    )
+    stated, received = request.headers.get("content-length", ""), 0
+    if stated.isdigit() and int(stated) > most:
+        raise too_large
     async for chunk in request.stream():
-        content += chunk
-        if len(content) > MOST_JSON:
-            raise HTTPException(413, "The request is too large.")
-    try:
-        found = json.loads(content or b"{}")
-    except ValueError as error:
-        raise ArgumentError("The request is no JSON.") from error
-    if not isinstance(found, dict):
-        raise ArgumentError("The request is no JSON object.")
-    return found
-
-
-def _choice(asked: Asked) -> tuple[float, str]:
-    target = asked.get("target")
-    if isinstance(target, bool) or not isinstance(target, int | float):
-        raise ArgumentError("The target is no number.")
-    return float(target), str(asked.get("family"))
-
-
-def _number(asked: Asked, name: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text := str(asked.get(name, ""))):
-        raise ArgumentError(f"{name}: give a whole number.")
-    return int(text)
+        received += len(chunk)
+        if received > most:
+            raise too_large
+        yield chunk
 
 
 # -- what is not a request of the page for work ---------------------------------------------------------------------
@@ -206,20 +180,11 @@ async def _home(request: Request) -> Response:
 
 async def _page(request: Request) -> Response:
     request.app.state.studio.project(request.path_params["project"])
-    return HTMLResponse(_packaged("studio.html"))
+    return HTMLResponse(files("certifare.studio").joinpath("static", "studio.html").read_text("utf-8"))
 
 
-async def _static(request: Request) -> Response:
-    name = request.path_params["name"]
-    if name == "report.css":
-        return Response(style_sheet(), media_type="text/css")
-    if name not in STATIC:
-        raise HTTPException(404, "There is no such file.")
-    return Response(_packaged(name), media_type=STATIC[name])
-
-
-def _packaged(name: str) -> str:
-    return files("certifare.studio").joinpath("static", name).read_text("utf-8")
+async def _style(_: Request) -> Response:
+    return Response(style_sheet(), media_type="text/css")
 
 
 @asynccontextmanager
@@ -228,24 +193,11 @@ async def _stored(request: Request) -> AsyncIterator[tuple[Project, Path, str]]:
     studio: Studio = request.app.state.studio
     project = studio.project(request.path_params["project"])
     name = request.query_params.get("name", "").replace("\\", "/").rpartition("/")[2][:200]
-    if Path(name).suffix.lower() not in ENDINGS:
-        raise ArgumentError(f"{name!r}: choose a table that is a CSV, Parquet, Arrow or Feather file.")
-    too_large = HTTPException(
-        413,
-        f"The file is larger than {studio.most / (1 << 20):,.0f} MB, the most that the studio takes. "
-        "Name it on the command line instead (certifare studio FILE), or use certifare fit.",
-    )
-    stated, written = request.headers.get("content-length", ""), 0
-    if stated.isdigit() and int(stated) > studio.most:
-        raise too_large
     project.folder.mkdir(parents=True, exist_ok=True)
-    path = project.folder / f"table-{secrets.token_hex(4)}{Path(name).suffix.lower()}"
+    path = project.folder / f"upload-{secrets.token_hex(4)}"
     try:
         with path.open("wb") as file:
-            async for chunk in request.stream():
-                written += len(chunk)
-                if written > studio.most:
-                    raise too_large
+            async for chunk in _limited(request, studio.most):
                 await run_in_threadpool(file.write, chunk)
         yield project, path, name
     except ClientDisconnect as error:
@@ -253,8 +205,7 @@ async def _stored(request: Request) -> AsyncIterator[tuple[Project, Path, str]]:
     except CertifareError as error:
         raise type(error)(str(error).replace(str(path), name)) from error
     finally:
-        if not project.holds(path):
-            path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 async def _upload(request: Request) -> Response:
@@ -266,12 +217,11 @@ async def _upload(request: Request) -> Response:
 async def _fresh(request: Request) -> Response:
     """Verify the certificate on fresh records, or add them to its history as a period."""
     async with _stored(request) as (project, path, name):
-        if "period" in request.query_params:
-            period = request.query_params["period"].strip()[:60] or Path(name).stem
-            await run_in_threadpool(project.last_issued().add_period, path, period)
-            return JSONResponse({})
-        key = request.app.state.studio.key(public=True)
-        return JSONResponse(await run_in_threadpool(project.last_issued().check, key, path))
+        issued, period = project.last_issued(), request.query_params.get("period")
+        if period is None:
+            return JSONResponse(await run_in_threadpool(issued.check, path))
+        await run_in_threadpool(issued.add_period, path, period.strip()[:60] or Path(name).stem)
+        return JSONResponse({})
 
 
 async def _events(request: Request) -> Response:
@@ -279,28 +229,25 @@ async def _events(request: Request) -> Response:
     project = request.app.state.studio.project(request.path_params["project"])
 
     async def stream() -> AsyncIterator[str]:
-        sent, silent, events = 0, 0.0, project.events
+        sent, events = 0, project.events
         while not await request.is_disconnected():
             if project.events is not events:  # a new search has begun
                 sent, events = 0, project.events
-            fresh = events[sent:]
-            if fresh:
-                sent, silent = sent + len(fresh), 0.0
+            if fresh := events[sent:]:
+                sent += len(fresh)
                 yield "".join(f"data: {json.dumps(event)}\n\n" for event in fresh)
-            elif (silent := silent + PAUSE) > 15.0:
-                silent = 0.0
-                yield ": still here\n\n"
             await asyncio.sleep(PAUSE)
 
     return StreamingResponse(stream(), media_type="text/event-stream")
 
 
 async def _failed(_: Request, error: Exception) -> Response:
+    status, text = 500, f"A mistake in certifare itself: {type(error).__name__}: {error}"
     if isinstance(error, HTTPException):
-        return JSONResponse({"error": error.detail}, error.status_code)
-    if isinstance(error, CertifareError):
-        return JSONResponse({"error": str(error)[:2000]}, 400)
-    return JSONResponse({"error": f"A mistake in certifare itself: {type(error).__name__}: {error}"[:2000]}, 500)
+        status, text = error.status_code, error.detail
+    elif isinstance(error, CertifareError | msgspec.MsgspecError):
+        status, text = 400, str(error)
+    return JSONResponse({"error": text[:2000]}, status)
 
 
 def make_app(studio: Studio, token: str, port: int) -> Starlette:
@@ -309,22 +256,23 @@ def make_app(studio: Studio, token: str, port: int) -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        await run_in_threadpool(studio.close)
+        studio.close()
 
     own = "/projects/{project}"
     app = Starlette(
         routes=[
             Route("/", _home),
             Route("/new", _home),
-            Route("/static/{name}", _static),
+            Route("/static/report.css", _style),
+            Mount("/static", StaticFiles(packages=[("certifare.studio", "static")])),
             Route(own, _page),
             Route(f"{own}/events", _events),
             Route(f"{own}/table", _upload, methods=["PUT"]),
             Route(f"{own}/fresh", _fresh, methods=["PUT"]),
-            *(Route(f"{own}/{path}", _endpoint(work), methods=[method]) for method, path, work in WORK),
+            *(Route(f"{own}/{path}", _endpoint(taken, work), methods=[method]) for method, path, taken, work in WORK),
         ],
         middleware=[Middleware(Guard, token=token, port=port)],
-        exception_handlers=dict.fromkeys((CertifareError, HTTPException, Exception), _failed),
+        exception_handlers=dict.fromkeys((CertifareError, msgspec.MsgspecError, HTTPException, Exception), _failed),
         lifespan=lifespan,
     )
     app.state.studio = studio

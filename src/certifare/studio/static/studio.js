@@ -9,7 +9,7 @@ const percent = (share) => `${(100 * share).toFixed(1).replace(/\.0$/, "")}\u00a
 const count = (n) => n.toLocaleString("en-US");
 const up = (x) => (Math.ceil(x * 1e4 - 1e-9) / 1e4).toFixed(4);
 const inPoints = (x) => `${Math.ceil(1e3 * x - 1e-9) / 10} percentage points`;
-let state = {}, points = [], orders = {}, price = null, scale = null, chosen = null, shownParts = null;
+let state = {}, points = [], orders = {}, price = null, place = null, chosen = null, shownParts = null;
 
 // -- small helpers --------------------------------------------------------------------------------------------------
 
@@ -27,11 +27,10 @@ const fact = (name, value) => el("div", {}, el("dt", {}, name), el("dd", {}, val
 const plain = (text) => text.replace(/ \((pass )?--[^)]*\)| Name it: --\w+\./g, "").replace(/name it with --cluster ('[^']*'|\S+?)(?=\.)/, "choose it as the person");
 const items = (texts) => texts.map((text) => el("li", {}, plain(text)));
 
-function table(node, caption, headings, rows, numbers = true) {
-  const kind = numbers ? { class: "number" } : {};
+function table(node, caption, headings, rows, look = { class: "number" }) {
   fill(node, el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, ...headings.map((text) => el("th", { scope: "col", ...kind }, text)))),
-    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((text) => el("td", kind, text))))));
+    el("thead", {}, el("tr", {}, ...headings.map((text) => el("th", { scope: "col", ...look }, text)))),
+    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((text) => el("td", look, text))))));
 }
 
 function problem(text) {
@@ -43,13 +42,10 @@ function problem(text) {
 const STOPPED = "The studio does not answer: it was stopped. Start `certifare studio` again and open the address that it prints. Projects and certificates are kept in its folder.";
 
 async function ask(path, options = {}) {
-  let answer;
-  try { answer = await fetch(here + path, options); } catch { throw new Error(STOPPED); }
-  if (answer.ok) return answer.json();
+  const answer = await fetch(here + path, options).catch(() => { throw new Error(STOPPED); });
   const text = await answer.text();
-  let words = text;
-  try { words = JSON.parse(text).error; } catch { /* a refusal in plain text */ }
-  throw new Error(words);
+  if (answer.ok) return JSON.parse(text);
+  throw new Error(text.startsWith("{") ? JSON.parse(text).error : text);
 }
 
 const post = (path, body = {}) => ask(path, { method: "POST", body: JSON.stringify(body) });
@@ -114,9 +110,7 @@ function showTable() {
   const { columns, head, records, notes } = state.table;
   $("table-name").textContent = state.name;
   $("table-size").textContent = `${count(records)} records, ${count(columns.length)} columns`;
-  fill($("preview"), el("caption", {}, "First records"),
-    el("thead", {}, el("tr", {}, ...columns.map((name) => el("th", { scope: "col" }, name)))),
-    el("tbody", {}, ...head.map((row) => el("tr", {}, ...row.map((text) => el("td", {}, text))))));
+  table($("preview"), "First records", columns, head, {});
   fill($("table-notes"), ...items(notes));
   const { label, sensitive, cluster = [], drop } = state.roles, choose = "choose a column";
   for (const [id, value, none] of [["label", label[0], choose], ["sensitive", sensitive[0], choose], ["sensitive-2", sensitive[1], "nothing else"], ["cluster", cluster[0], "each row is one person"]]) {
@@ -133,32 +127,14 @@ function showTable() {
   $("roles-problem").hidden = !reason;
   $("roles-problem").textContent = plain(reason || "");
   $("ready").hidden = !found?.ready;
-  fill($("counts"), ...Object.entries(found ? { groups: found.groups, ...found.labels } : {}).map(([name, values]) => el("div", {}, el("h3", {}, name), bars(values))));
-  fill($("findings"), ...(found ? found.findings.map(finding) : []));
+  fill($("counts"), ...Object.entries(found ? { groups: found.groups, ...found.labels } : {}).map(([name, values]) => {
+    const all = Object.values(values).reduce((sum, n) => sum + n, 0), shown = el("table");
+    table(shown, name, ["", "records", "share"], Object.entries(values).map(([value, n]) => [value, count(n), percent(n / all)]));
+    return shown;
+  }));
+  fill($("findings"), ...(found ? found.findings : []).map(({ severity, text, remedy }) =>
+    el("li", { class: severity }, el("b", {}, { error: "To correct: ", warning: "Look at this: ", note: "" }[severity]), plain([text, remedy].filter(Boolean).join("; ")))));
   show();
-}
-
-// What `certifare check` finds; a column that it is about can be left out at once.
-function finding({ severity, column, text, remedy }) {
-  const words = plain([text, remedy].filter(Boolean).join("; ")), { drop } = state.roles;
-  const item = el("li", { class: severity }, el("b", {}, { error: "To correct: ", warning: "Look at this: ", note: "" }[severity]), words);
-  if (severity !== "note" && state.table.columns.includes(column) && !drop.includes(column) && ![...state.roles.label, ...state.roles.sensitive].includes(column)) {
-    const out = el("button", { type: "button", class: "small" }, `Leave out ${column}`);
-    out.addEventListener("click", () => { [...$("drop").querySelectorAll("input")].find((box) => box.value === column).checked = true; sendRoles(); });
-    item.append(" ", out);
-  }
-  return item;
-}
-
-function bars(values) {
-  const total = Object.values(values).reduce((sum, n) => sum + n, 0);
-  const list = el("dl", { class: "count" });
-  for (const [name, n] of Object.entries(values)) {
-    const bar = el("i");
-    bar.style.width = `${100 * n / total}%`;
-    list.append(el("dt", {}, el("span", {}, name), el("span", { class: "number" }, `${count(n)} · ${percent(n / total)}`)), el("dd", {}, bar));
-  }
-  return list;
 }
 
 async function sendRoles() {
@@ -168,13 +144,7 @@ async function sendRoles() {
   await attempt(async () => { const found = await post("/roles", roles); forget(); setState(found); });
 }
 
-function forget() { points = []; orders = {}; price = null; chosen = null; shownParts = null; $("frontier").hidden = true; }
-
-async function reading(status, work, control) {
-  $(status).textContent = "reading …";
-  await attempt(work, control);
-  $(status).textContent = "";
-}
+function forget() { points = []; orders = {}; price = null; chosen = null; shownParts = null; $("frontier").hidden = true; fill($("explore-notes")); }
 
 // -- plan -----------------------------------------------------------------------------------------------------------
 
@@ -198,15 +168,16 @@ function listen() {
 let waiting = 0;
 function drawSoon() { if (!waiting) waiting = requestAnimationFrame(() => { waiting = 0; draw(); }); }
 
+const stage = (work) => $(work === "issue" ? "issue-stage" : "stage");
+
 function heard(event) {
   const { kind, work } = event;
   if (kind === "started") {
-    $(work === "issue" ? "issue-stage" : "stage").textContent = "starting …";
-    if (work === "explore") { forget(); fill($("explore-notes")); performance.mark("started"); }
+    if (work === "explore") { forget(); performance.mark("started"); }
     running(work);
+    stage(work).textContent = "starting …";
   } else if (kind === "progress") {
-    const line = state.running === "issue" ? $("issue-stage") : $("stage");
-    line.textContent = `${event.stage} …`;
+    stage(state.running).textContent = `${event.stage} …`;
     $("cancel-issue").hidden ||= event.looking;
     $("progress").value = event.total ? event.done / event.total : 0;
   } else if (kind === "points") {
@@ -218,7 +189,7 @@ function heard(event) {
     drawSoon();
   } else if (kind === "price") { price = event.utility; drawSoon(); }
   else if (kind === "note") $("explore-notes").append(el("li", {}, event.text));
-  else if (kind !== "issued") attempt(() => ended(kind, work, event.text));
+  else attempt(() => ended(kind, work, event.text));
 }
 
 function running(work) {
@@ -232,8 +203,7 @@ function running(work) {
 async function ended(kind, work, text) {
   running(null);
   if (work === "issue") state = { ...await ask("/state"), choice: state.choice };
-  const line = work === "issue" ? $("issue-stage") : $("stage");
-  line.textContent = { finished: work === "explore" ? `${count(points.length)} encoders` : "", cancelled: "Cancelled.", failed: "" }[kind];
+  stage(work).textContent = { finished: work === "explore" ? `${count(points.length)} encoders` : "", cancelled: "Cancelled.", failed: "" }[kind];
   show();
   if (kind === "failed") problem(text);
   else if (work === "issue") $("result").scrollIntoView();
@@ -242,35 +212,30 @@ async function ended(kind, work, text) {
 function draw() {
   $("frontier").hidden = !points.length;
   if (!points.length) return;
-  const best = Object.values(orders).flat();
-  const reach = best.length ? Math.max(0.12, 1.15 * Math.max(...best.map((p) => p.bound))) : 0.5;
+  const best = Object.values(orders).flat().sort((a, b) => a.bound - b.bound);
+  const reach = best.length ? Math.max(0.12, 1.15 * best.at(-1).bound) : 0.5;
   const right = Math.min(1, Math.max(0.05, Math.min(reach, 1.05 * Math.max(...points.map((p) => p.bound)))));
-  const shown = points.filter((p) => p.bound <= right);
-  const heights = [...shown.map((p) => p.utility), ...(price === null ? [] : [price])];
+  const shown = points.filter((p) => p.bound <= right), heights = [...shown.map((p) => p.utility), ...(price === null ? [] : [price])];
   const low = Math.max(0, Math.min(...heights)), high = Math.max(...heights, low + 0.01), margin = 0.05 * (high - low);
-  scale = { right, low: low - margin, high: high + margin };
-  const x = (v) => `${(100 * v / right).toFixed(2)}%`, y = (v) => `${(100 * (scale.high - v) / (scale.high - scale.low)).toFixed(2)}%`;
-  const drawing = svg("svg", { class: "plane", "aria-hidden": "true", focusable: "false" });
-  for (const v of ticks(0, right, innerWidth < 600 ? 4 : 7)) drawing.append(svg("line", { x1: x(v), x2: x(v), y1: "0", y2: "100%", class: "grid" }), svg("text", { x: x(v), y: "100%", dy: "1.4em", class: "muted middle" }, v.toFixed(2)));
-  for (const v of ticks(scale.low, scale.high, 6)) drawing.append(svg("line", { x1: "0", x2: "100%", y1: y(v), y2: y(v), class: "grid" }), svg("text", { x: "0", y: y(v), dx: "-8", dy: ".35em", class: "muted end" }, `${(100 * v).toFixed(0)} %`));
-  if (price !== null) drawing.append(svg("line", { x1: "0", x2: "100%", y1: y(price), y2: y(price), class: "price" }));
-  for (const p of shown) drawing.append(svg("circle", { cx: x(p.bound), cy: y(p.utility), r: "2.4", class: `predicted ${SERIES[p.kind]}` }));
-  for (const [family, order] of Object.entries(orders)) {
-    let d = "", before = null;
-    for (const p of order.filter((q) => q.bound <= right)) {
-      const place = [1000 * p.bound / right, 1000 * (scale.high - p.utility) / (scale.high - scale.low)];
-      d += before ? `H${place[0].toFixed(1)}V${place[1].toFixed(1)}` : `M${place[0].toFixed(1)} ${place[1].toFixed(1)}`;
-      before = place;
-    }
-    if (d) drawing.append(svg("svg", { viewBox: "0 0 1000 1000", preserveAspectRatio: "none", class: "stretched" }, svg("path", { d: `${d}H1000`, class: `line ${family === "aware" ? "series-3" : "series-2"}` })));
-  }
-  drawing.append(svg("g", { id: "marker" }));
-  fill($("plane"), drawing);
-  $("target").max = Math.min(0.5, Math.max(0.05, right)).toFixed(3);
-  if (!document.activeElement || document.activeElement.id !== "target") $("target").value = state.choice?.target ?? $("target").value;
-  const rows = Object.values(orders).flat().sort((a, b) => a.bound - b.bound).slice(0, 400);
+  const across = (v) => v / right, down = (v) => (high + margin - v) / (high - low + 2 * margin);
+  place = { x: (v) => `${(100 * across(v)).toFixed(2)}%`, y: (v) => `${(100 * down(v)).toFixed(2)}%`, right };
+  const rule = (y, look) => svg("line", { x1: "0", x2: "100%", y1: place.y(y), y2: place.y(y), class: look });
+  const upright = (x, look) => svg("line", { x1: place.x(x), x2: place.x(x), y1: "0", y2: "100%", class: look });
+  const path = (d, look) => svg("path", { d, class: look });
+  // All dots of a kind are one path, so that many of them are drawn as fast as few.
+  const dots = (kind) => shown.filter((p) => p.kind === kind).map((p) => `M${1e3 * across(p.bound)} ${1e3 * down(p.utility)}h.01`).join("");
+  const stairs = (order) => order.filter((p) => p.bound <= right).map((p, i) => `${i ? "H" : "M"}${1e3 * across(p.bound)}${i ? "V" : " "}${1e3 * down(p.utility)}`).join("");
+  fill($("plane"),
+    ...ticks(0, right, innerWidth < 600 ? 4 : 7).flatMap((v) => [upright(v, "grid"), svg("text", { x: place.x(v), y: "100%", dy: "1.4em", class: "muted middle" }, v.toFixed(2))]),
+    ...ticks(low - margin, high + margin, 6).flatMap((v) => [rule(v, "grid"), svg("text", { x: "0", y: place.y(v), dx: "-8", dy: ".35em", class: "muted end" }, `${(100 * v).toFixed(0)} %`)]),
+    price === null ? null : rule(price, "price"),
+    svg("svg", { viewBox: "0 0 1000 1000", preserveAspectRatio: "none", class: "stretched" },
+      ...Object.entries(SERIES).map(([kind, look]) => path(dots(kind), `dots ${look}`)),
+      ...Object.entries(orders).filter(([, order]) => order.length).map(([family, order]) => path(`${stairs(order)}H1000`, `line ${family === "aware" ? "series-3" : "series-2"}`))));
+  $("target").max = Math.min(0.5, right).toFixed(3);
+  if (document.activeElement !== $("target")) $("target").value = state.choice?.target ?? $("target").value;
   table($("best"), "Encoders that no other beats, by predicted T*", ["kind", "cells", "predicted T*", "information", "accuracy"],
-    rows.map((p) => [p.kind, p.cells, up(p.bound), percent(p.utility), percent(p.accuracy)]));
+    best.slice(0, 400).map((p) => [p.kind, p.cells, up(p.bound), percent(p.utility), percent(p.accuracy)]));
   for (const radio of document.querySelectorAll("input[name=family]")) radio.disabled = !orders[radio.value];
   mark();
 }
@@ -286,23 +251,17 @@ function ticks(low, high, most) {
 const family = () => document.querySelector("input[name=family]:checked").value;
 const target = () => Number($("target").value);
 
-// Move the chosen point: the best encoder whose predicted T* is within the target.
+// Move the chosen point, on a layer of its own: the best encoder whose predicted T* is within the target.
 function mark() {
-  const order = orders[family()] || [];
+  const order = orders[family()] || [], at = place?.x(target());
   chosen = order.filter((p) => p.bound <= target()).pop() || null;
   $("target-text").textContent = inPoints(target());
-  const marker = $("marker");
-  if (marker && scale) {
-    const x = (v) => `${(100 * v / scale.right).toFixed(2)}%`, y = (v) => `${(100 * (scale.high - v) / (scale.high - scale.low)).toFixed(2)}%`;
-    const side = target() > scale.right / 2 ? "end" : "start";
-    const parts = [svg("line", { x1: x(target()), x2: x(target()), y1: "0", y2: "100%", class: "target" }), svg("text", { x: x(target()), y: "0", dy: "-.6em", class: `warm ${side}` }, `target ${target().toFixed(3)}`)];
-    if (chosen) parts.push(svg("circle", { cx: x(chosen.bound), cy: y(chosen.utility), r: "9", class: "ring" }));
-    fill(marker, ...parts);
-  }
-  if (chosen) {
-    fill($("chosen"), fact("encoder", chosen.kind), fact("cells", chosen.cells), fact("predicted T*", up(chosen.bound)), fact("accuracy", percent(chosen.accuracy)), fact("information", percent(chosen.utility)),
-      price === null ? null : fact("price of the bound", `${(100 * Math.max(0, price - chosen.utility)).toFixed(1)} points`));
-  } else fill($("chosen"), el("div", {}, el("dt", {}, "encoder"), el("dd", {}, order.length ? "none within this target" : "not known yet")));
+  if (place) fill($("marker"), svg("line", { x1: at, x2: at, y1: "0", y2: "100%", class: "target" }),
+    svg("text", { x: at, y: "0", dy: "-.6em", class: `warm ${target() > place.right / 2 ? "end" : "start"}` }, `target ${target().toFixed(3)}`),
+    chosen && svg("circle", { cx: place.x(chosen.bound), cy: place.y(chosen.utility), r: "9", class: "ring" }));
+  fill($("chosen"), ...(chosen ? [fact("encoder", chosen.kind), fact("cells", chosen.cells), fact("predicted T*", up(chosen.bound)), fact("accuracy", percent(chosen.accuracy)), fact("information", percent(chosen.utility)),
+    price === null ? null : fact("price of the bound", `${(100 * Math.max(0, price - chosen.utility)).toFixed(1)} points`)]
+    : [fact("encoder", order.length ? "none within this target" : "not known yet")]));
 }
 
 let saving = 0;
@@ -310,7 +269,7 @@ function choose() {
   mark();
   state.choice = { target: target(), family: family() };
   clearTimeout(saving);
-  saving = setTimeout(() => attempt(() => post("/choice", state.choice)), 250);
+  saving = setTimeout(() => post("/choice", state.choice).catch((error) => problem(error.message)), 250);
 }
 
 // -- understand -----------------------------------------------------------------------------------------------------
@@ -330,15 +289,15 @@ function showUnderstand() {
   const wanted = tried ? `/understand?number=${chosen.number}` : last ? "/files/report.html" : null;
   $("understand-what").textContent = tried
     ? `A ${chosen.kind} encoder with ${chosen.cells} cells, predicted T* ${up(chosen.bound)}. All figures below come from select records.`
-    : last ? `The issued encoder: ${last.kind}, ${last.cells} cells.`
+    : last ? `The issued encoder: ${last.encoder.kind}, ${last.encoder.cells} cells.`
       : "Cells that read the group get their thresholds from the records that certify, so there is nothing to see before: issue the certificate, and its report appears here.";
   if (!wanted) $("parts").hidden = true;
   else if (wanted !== shownParts) { shownParts = wanted; frame($("parts"), wanted); }
 }
 
 async function explain() {
-  const number = chosen && chosen.number !== null && family() === "blind" ? chosen.number : "issued";
-  const found = await ask(`/explain?number=${number}&record=${encodeURIComponent($("record").value)}`);
+  const number = chosen && chosen.number !== null && family() === "blind" ? `&number=${chosen.number}` : "";
+  const found = await ask(`/explain?record=${encodeURIComponent($("record").value)}${number}`);
   $("record").max = found.of;
   $("record-of").textContent = `of ${count(found.of)} select records`;
   fill($("record-values"), ...Object.entries(found.values).map(([name, value]) => fact(name, value)));
@@ -359,7 +318,7 @@ async function showIssue() {
   if (!last) return;
   const passed = last.bound !== null;
   fill($("result"), el("h2", {}, "Result ", el("strong", { class: `badge ${passed ? "good" : "bad"}` }, last.verdict)),
-    ...(passed ? [el("p", { class: "result" }, last.words), el("dl", { class: "facts" }, fact("T*", up(last.bound)), fact("encoder", last.kind), fact("cells", last.cells), last.accuracy === null ? "" : fact("accuracy", percent(last.accuracy)), fact("look", last.look ?? "not counted"), fact("signed", last.signed ? "yes" : "no")),
+    ...(passed ? [el("p", { class: "result" }, last.words), el("dl", { class: "facts" }, fact("T*", up(last.bound)), fact("encoder", last.encoder.kind), fact("cells", last.encoder.cells), last.measured ? fact("accuracy", percent(last.measured.accuracy.estimate)) : "", fact("look", last.look ?? "not counted")),
       el("p", { class: "actions" }, el("a", { class: "button strong", href: "#check" }, "Check it"), ...[["bundle.zip", "Download the bundle"], ["encoded.csv", "Download the encoded table"], ["report.html", "Read the report"]].map(([name, text]) =>
         el("a", { class: "button", href: `${here}/files/${name}`, ...(name === "report.html" ? { target: "_blank", rel: "noopener" } : { download: name }) }, text))),
       el("h3", {}, "What it says"), el("p", {}, last.claim)] : []),
@@ -367,7 +326,7 @@ async function showIssue() {
 }
 
 async function certify() {
-  await post("/issue", { target: target(), family: family(), sign: $("sign").checked, again: $("again").checked });
+  await post("/issue", { target: target(), family: family(), again: $("again").checked });
   $("again").checked = false;
 }
 
@@ -384,22 +343,28 @@ async function showCheck() {
   const found = await ask("/check");
   $("check-claim").textContent = found.claim || "";
   verdict($("checks"), found);
-  if (found.history) frame($("history"), "/history");
+  if (found.history) frame($("history"), "/files/history.html");
 }
 
 // -- begin ----------------------------------------------------------------------------------------------------------
 
-function chosenFile(input, status, work) {
-  input.addEventListener("change", async () => { if (input.files.length) await reading(status, () => work(input.files[0]), input); input.value = ""; });
+async function reading(status, control, work) {
+  $(status).textContent = "reading …";
+  await attempt(work, control);
+  $(status).textContent = "";
 }
 
-chosenFile($("file"), "reading", async (file) => setState(await put("/table", file)));
-chosenFile($("fresh"), "fresh-status", async (file) => verdict($("fresh-checks"), await put("/fresh", file)));
-chosenFile($("period-file"), "period-status", async (file) => {
+function chosenFile(input, status, work) {
+  $(input).addEventListener("change", async () => { if ($(input).files.length) await reading(status, $(input), () => work($(input).files[0])); $(input).value = ""; });
+}
+
+chosenFile("file", "reading", async (file) => setState(await put("/table", file)));
+chosenFile("fresh", "fresh-status", async (file) => verdict($("fresh-checks"), await put("/fresh", file)));
+chosenFile("period-file", "period-status", async (file) => {
   await put(`/fresh?period=${encodeURIComponent($("period").value)}`, file);
-  frame($("history"), "/history");
+  frame($("history"), "/files/history.html");
 });
-$("example").addEventListener("click", () => reading("reading", async () => setState(await post("/example")), $("example")));
+$("example").addEventListener("click", () => reading("reading", $("example"), async () => setState(await post("/example"))));
 for (const id of ["label", "sensitive", "sensitive-2", "cluster"]) $(id).addEventListener("change", sendRoles);
 $("start").addEventListener("click", () => attempt(() => post("/explore"), $("start")));
 for (const id of ["cancel", "cancel-issue"]) $(id).addEventListener("click", () => attempt(() => post("/cancel")));
