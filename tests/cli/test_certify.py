@@ -132,8 +132,8 @@ def test_a_certificate_with_a_cap_is_shown_and_reported(cli, weighted, tmp_path)
     assert cli("certify", *weighted, "--cap", 3, "-o", file).status == 0
     assert cli("verify", file).status == 0
     assert "weights capped at 3" in cli("show", file).stdout
-    cli("report", file, "-o", tmp_path / "report.md")
-    report = (tmp_path / "report.md").read_text("utf-8")
+    cli("report", file, "-o", tmp_path / "report.html")
+    report = (tmp_path / "report.html").read_text("utf-8")
     assert "for weights above the cap" in report
     assert "weights capped at 3" in report
 

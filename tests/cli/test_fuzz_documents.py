@@ -296,7 +296,7 @@ def test_damaged_encoders_are_read_or_refused(world, tmp_path, seed):
             ["count", encoder, fresh, *ROLES, "-o", tmp_path / "counts.json"],
             ["verify", certificate, "--encoder", encoder],
             ["verify", certificate, "--encoder", encoder, "--data", fresh],
-            ["report", certificate, "--encoder", encoder, "-o", tmp_path / "report.md"],
+            ["report", certificate, "--encoder", encoder, "-o", tmp_path / "report.html"],
             ["report", tmp_path, "--json"],
         ]
     )
@@ -328,8 +328,8 @@ def test_damaged_certificates_are_read_or_refused(world, tmp_path, seed):
             ["verify", certificate],
             ["verify", tmp_path, "--max", "0.5"],
             ["verify", tmp_path, "--data", world / "fresh.csv"],
-            ["report", certificate, "-o", tmp_path / "report.md"],
-            ["report", tmp_path, "-o", tmp_path / "report.md", "--target", "0.4"],
+            ["report", certificate, "-o", tmp_path / "report.html"],
+            ["report", tmp_path, "-o", tmp_path / "report.html", "--target", "0.4"],
             ["report", tmp_path, "--json"],
             ["certify", certificate, world / "fresh.csv", "--sensitive", "sex"],
         ]
@@ -400,7 +400,7 @@ def test_damaged_frontiers_are_read_or_refused(world, tmp_path, seed):
         content = damage.bytes(content)
     (tmp_path / "frontier.csv").write_bytes(content)
     shutil.copy(world / "plain.cert", tmp_path / "certificate.json")
-    form = damage.random.choice([["--json"], ["-o", tmp_path / "report.md"], ["-o", tmp_path / "report.html"]])
+    form = damage.random.choice([["--json"], ["-o", tmp_path / "report.html"]])
     run("report", tmp_path, *form)
 
 
@@ -452,7 +452,7 @@ def test_every_document_in_every_place(world, tmp_path):
             ["verify", world / "plain.cert", "--encoder", path],
             ["verify", world / "plain.cert", "--predictions", path],
             ["verify", world / "plain.cert", "--key", path],
-            ["report", path, "-o", tmp_path / "report.md"],
+            ["report", path, "-o", tmp_path / "report.html"],
             ["certify", path, fresh, "--sensitive", "sex"],
             ["certify", world / "tree.json", path, "--sensitive", "sex"],
             ["encode", path, fresh, tmp_path / "out.csv"],
@@ -471,7 +471,7 @@ def test_the_documents_themselves_are_fine(world, tmp_path):
     for certificate in ("plain", "odds", "lemmas"):
         status, lines = run("verify", world / f"{certificate}.cert", "--encoder", world / "tree.json")
         assert status == 0, lines
-        assert run("report", world / f"{certificate}.cert", "-o", tmp_path / "report.md")[0] == 0
+        assert run("report", world / f"{certificate}.cert", "-o", tmp_path / "report.html")[0] == 0
     assert run("certify", world / "tree.json", world / "counts1.json", world / "counts2.json")[0] == 0
     shutil.copy(world / "frontier.csv", tmp_path)
     shutil.copy(world / "plain.cert", tmp_path / "certificate.json")

@@ -25,12 +25,12 @@ def report(
     certificate: Annotated[Path, typer.Argument(help="A bundle's folder, or a certificate file.")],
     output: Annotated[
         Path | None,
-        declare(None, "File to write: .html, .pdf, .md or .json; report.html unless given.", "--output", "-o"),
+        declare(None, "File to write: .html, .pdf or .json; report.html unless given.", "--output", "-o"),
     ] = None,
     key: PublicKey = None,
     as_json: Annotated[bool, declare(None, "Print the report's data as JSON, and write nothing.", "--json")] = False,
 ) -> None:
-    """Write a report: one file that opens without a network, as a page, PDF, Markdown or JSON.
+    """Write a report: one file that opens without a network, as a page, PDF or JSON.
 
     The certificate is verified first. Exit status 1 means that it does not hold: the report says at its top what fails.
     """
@@ -48,16 +48,15 @@ def _write(data: dict[str, Any], path: Path) -> None:
     """Write the report in the form that the file's ending names."""
     import json
 
-    from certifare.report import render_html, render_markdown, render_pdf
+    from certifare.report import render_html, render_pdf
 
     forms: dict[str, Callable[[], str | bytes]] = {
         ".html": lambda: render_html(data),
         ".pdf": lambda: render_pdf(render_html(data)),
-        ".md": lambda: render_markdown(data),
         ".json": lambda: json.dumps(data, ensure_ascii=False, indent=2) + "\n",
     }
     if path.suffix.lower() not in forms:
-        raise ArgumentError(f"--output {path}: name a file that ends in .html, .pdf, .md or .json.")
+        raise ArgumentError(f"--output {path}: name a file that ends in .html, .pdf or .json.")
     content = forms[path.suffix.lower()]()
     with atomic_file(path) as name:
         name.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))

@@ -1,4 +1,4 @@
-"""Collect the content of a report as plain data, the same for HTML, Markdown and JSON."""
+"""Collect the content of a report as plain data, the same for the page, for paper and for programs."""
 
 from __future__ import annotations
 

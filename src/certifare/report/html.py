@@ -117,7 +117,7 @@ def _sum_records(rows: Sequence[Mapping[str, Any]], group: int) -> int:
     return sum(row["groups"][group]["records"] for row in rows)
 
 
-#: Filters that format figures, in HTML and Markdown.
+#: Filters that format figures.
 FILTERS = {
     "count": lambda n: f"{n:,}",
     "percent": lambda share: f"{100 * share:.2f} %",
