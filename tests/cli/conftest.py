@@ -22,6 +22,22 @@ class Result:
         return json.loads(self.stdout)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_settings():
+    """Try few settings: fits are fast, and what commands do with them is the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, values in (("GAMMAS", (0.5, 0.9, 0.97)), ("GAMMAS_BESIDE", (0.85,)), ("CELL_SHARES", (0.01,))):
+            patch.setattr(f"certifare.frontier.settings.{name}", values)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def ledger(request, state_folder, monkeypatch):
+    """Count looks only where a test module says so (``LEDGER = True``)."""
+    if not getattr(request.module, "LEDGER", False):
+        monkeypatch.setenv("CERTIFARE_STATE", "off")
+
+
 @pytest.fixture
 def cli(capsys, monkeypatch):
     """Run the command as the shell would: arguments in, exit status and both outputs back."""

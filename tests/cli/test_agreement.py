@@ -163,7 +163,7 @@ SEX = ("--sensitive", "sex")
 RACE = ("--sensitive", "race")
 OPPORTUNITY = ("--metric", "equal_opportunity", "--label")
 ODDS = ("--metric", "equalized_odds", "--label")
-TREE = ("--kind", "tree", "--gamma", "0.5", "--min-cell-size", "60", "--max-cells", "4", "--label", "approved")
+TREE = ("--kind", "tree", "--max-cells", "4", "--label", "approved")
 TREE += tuple(text for name in FEATURES for text in ("--feature", name))
 BOOSTED = ("--kind", "boosted", *TREE[2:])
 #: Calibrated cells without a tie column are read in memory: databases refuse them, and blocks of a stream or a cluster
@@ -451,15 +451,15 @@ class World:
         records = folder / "certification.csv"
         case.made(people(3 * N if case.command == "fit" else N + 1, 1)).to_csv(records, index=False, **case.csv)
         if case.command == "fit":
-            made = cli("fit", records, *case.options, "--target", "0.9", "--no-ledger", "-o", bundle)
+            made = cli("fit", records, *case.options, "--target", "0.9", "-o", bundle)
+            assert made.status == 0, made.stderr
+            return bundle
+        if case.command == "column":
+            made = cli("certify", records, *case.options, "-o", bundle)
             assert made.status == 0, made.stderr
             return bundle
         (bundle / "private").mkdir()
-        written = ["-o", bundle / "certificate.json", "--no-ledger"]
-        if case.command == "column":
-            made = cli("certify", records, *case.options, *written, "--encoder-output", bundle / "encoder.json")
-            assert made.status == 0, made.stderr
-            return bundle
+        written = ["-o", bundle / "certificate.json"]
         (bundle / "encoder.json").write_bytes((self.folder / "encoder.json").read_bytes())
         (bundle / "private" / "fingerprint.npz").write_bytes((self.folder / "fingerprint.npz").read_bytes())
         made = cli("certify", bundle / "encoder.json", records, *case.options, *written)
@@ -634,15 +634,16 @@ def test_a_certificate_says_the_same_wherever_its_records_lie(
     bundle, records, options = world.bundle(cli, name, case), desk(name, way), [*case.options]
     if way != "csv" and "--missing" in options:
         del options[options.index("--missing") :]
-    if case.command == "column":
-        options += ["--encoder-output", tmp_path / "encoder.json"]
+    certificate = tmp_path / "made" / "certificate.json"
     encoder = [] if case.command == "column" else [world.folder / "encoder.json"]
-    made = cli("certify", *encoder, *records, *options, "--json", "-o", tmp_path / "certificate.json")
+    if encoder:
+        certificate.parent.mkdir()
+    made = cli("certify", *encoder, *records, *options, "--json", "-o", certificate if encoder else certificate.parent)
     assert made.status == 0, said(made)
-    found, left_out = expected(case, world.fresh(name), bundle if encoder else tmp_path)
+    found, left_out = expected(case, world.fresh(name), bundle if encoder else certificate.parent)
     assert table_of(made.json["counts"]) == found
     assert {e["reason"]: e["records"] for e in made.json["counts"]["exclusions"]} == left_out
-    reading = read_document(tmp_path / "certificate.json").statement.predicate.reading
+    reading = read_document(certificate).statement.predicate.reading
     stated = read_document(bundle / "certificate.json").statement.predicate.reading
     assert stated is not None
     if way != "csv":  # other files have no words for missing values
@@ -678,7 +679,7 @@ def test_fit_on_a_stream_says_how_records_are_read(cli: Any, world: World, desk:
     if not bundle.exists():
         table = pa.Table.from_pandas(people(6 * N, 1), preserve_index=False)
         pq.write_table(table, tmp_path / "people.parquet", row_group_size=2 * N)
-        options = [*TREE[: TREE.index("--label")], *TREE[TREE.index("--feature") :], "--target", "0.9", "--no-ledger"]
+        options = [*TREE[: TREE.index("--label")], *TREE[TREE.index("--feature") :], "--target", "0.9"]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(large, "LARGE", 0)
             patch.setattr(large, "SAMPLE_RECORDS", 2 * N)

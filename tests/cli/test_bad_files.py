@@ -10,7 +10,7 @@ import pytest
 from certifare.bundle import produce
 from certifare.frontier import Grid
 
-QUICK = ["--kind", "tree", "--gamma", "0.7", "--min-cell-size", "20"]
+QUICK = ["--kind", "tree"]
 
 
 def csv_of(frame, **options):

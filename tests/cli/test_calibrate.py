@@ -30,7 +30,7 @@ def table(tmp_path):
 
 def calibrate(cli, table, *options, target=0.1, status=0):
     result = cli(
-        "calibrate", table, "--score", "risk", "--sensitive", "sex", "--target", target, "--no-ledger", *options,
+        "calibrate", table, "--score", "risk", "--sensitive", "sex", "--target", target, *options,
         "-o", table.parent / "bundle",
     )  # fmt: skip
     assert result.status == status, result.stderr

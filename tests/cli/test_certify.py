@@ -87,7 +87,7 @@ def weighted(files, tmp_path):
     fresh = pd.read_csv(files / "fresh.csv")
     weights = np.where(np.arange(len(fresh)) % 50 == 0, 40.0, 1.0 + np.arange(len(fresh)) % 3)
     fresh.assign(w=weights).to_csv(tmp_path / "weighted.csv", index=False)
-    return [files / "encoder.json", tmp_path / "weighted.csv", "--sensitive", "sex", "--weight", "w", "--no-ledger"]
+    return [files / "encoder.json", tmp_path / "weighted.csv", "--sensitive", "sex", "--weight", "w"]
 
 
 def test_a_cap_on_the_weights_keeps_more_records(cli, weighted):
@@ -107,9 +107,9 @@ def test_certify_takes_the_cap_of_the_bundle(cli, files, weighted, tmp_path):
     bundle.mkdir()
     shutil.copy(files / "encoder.json", bundle)
     assert cli("certify", *weighted, "--cap", 2, "-o", bundle / "certificate.json").status == 0
-    again = cli("certify", bundle, weighted[1], "--no-ledger", "--json").json
+    again = cli("certify", bundle, weighted[1], "--json").json
     assert again["tail"]["cap"] == 2.0
-    other = cli("certify", bundle, weighted[1], "--no-ledger", "--cap", 3, "--json").json
+    other = cli("certify", bundle, weighted[1], "--cap", 3, "--json").json
     assert other["tail"]["cap"] == 3.0
 
 
@@ -145,7 +145,7 @@ def test_metric_label_and_positive_label_are_those_of_the_bundle(cli, make_peopl
         frame["approved"] = np.where(frame["approved"] == 1, "approved", "denied")
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     asked = ["--label", "approved", "--sensitive", "sex", "--metric", "equal_opportunity", "--kind", "tree"]
-    fitted = cli("fit", tmp_path / "people.csv", *asked, "--target", "0.5", "--positive", "approved", "--no-ledger",
+    fitted = cli("fit", tmp_path / "people.csv", *asked, "--target", "0.5", "--positive", "approved",
                  "-o", tmp_path / "bundle", "--json")  # fmt: skip
     assert fitted.status == 0, fitted.stderr
     counted = cli("count", tmp_path / "bundle", tmp_path / "fresh.csv", "--label", "approved",
@@ -156,17 +156,17 @@ def test_metric_label_and_positive_label_are_those_of_the_bundle(cli, make_peopl
         connection.execute(f"CREATE TABLE fresh AS SELECT * FROM '{tmp_path}/fresh.csv'")  # noqa: S608
     places = ([tmp_path / "fresh.csv"], [tmp_path / "counts.json"], ["--sql", database, "--table", "fresh"])
     for records in places:
-        made = cli("certify", tmp_path / "bundle", *records, "--no-ledger", "--json")
+        made = cli("certify", tmp_path / "bundle", *records, "--json")
         assert made.status == 0, made.stderr
         assert (made.json["metric"], made.json["positive"]) == ("equal_opportunity", "approved")
-        other = cli("certify", tmp_path / "bundle", *records, "--positive", "denied", "--no-ledger", "--json")
+        other = cli("certify", tmp_path / "bundle", *records, "--positive", "denied", "--json")
         assert (other.json["metric"], other.json["positive"]) == ("equal_opportunity", "denied")
         assert other.json["bound"] != made.json["bound"]
     parity = cli("certify", tmp_path / "bundle", tmp_path / "fresh.csv", "--metric", "demographic_parity",
-                 "--positive", "denied", "--no-ledger")  # fmt: skip
+                 "--positive", "denied")  # fmt: skip
     assert parity.status == 2
     assert "--positive would be ignored" in parity.stderr
-    unsaid = cli("fit", tmp_path / "people.csv", *asked, "--target", "0.5", "--no-ledger", "-o", tmp_path / "unsaid")
+    unsaid = cli("fit", tmp_path / "people.csv", *asked, "--target", "0.5", "-o", tmp_path / "unsaid")
     assert unsaid.status == 2
     assert "Which label is the positive one? Name one of 'approved', 'denied' (--positive" in unsaid.stderr
 
@@ -175,6 +175,6 @@ def test_a_column_may_be_called_like_a_comparison(cli, make_people, tmp_path):
     """What the file says counts: its column, not what the name would mean."""
     make_people(3_000, 42).rename(columns={"approved": "score>=600"}).to_csv(tmp_path / "fresh.csv", index=False)
     made = cli("certify", tmp_path / "fresh.csv", "--column", "job", "--sensitive", "sex", "--label", "score>=600",
-               "--metric", "equal_opportunity", "--no-ledger", "--json")  # fmt: skip
+               "--metric", "equal_opportunity", "--json")  # fmt: skip
     assert made.status == 0, made.stderr
     assert made.json["positive"] == "1"

@@ -43,9 +43,18 @@ def bundle(request, cli, place):
     folder = place / f"bundle{len(request.param)}"
     if not folder.exists():
         result = cli(
-            "fit", place / "people.csv", "--label", "approved", *request.param, "--kind", "tree", "--gamma", 0.9,
-            "--target", 0.3, "--no-ledger", "-o", folder,
-        )  # fmt: skip
+            "fit",
+            place / "people.csv",
+            "--label",
+            "approved",
+            *request.param,
+            "--kind",
+            "tree",
+            "--target",
+            0.3,
+            "-o",
+            folder,
+        )
         assert result.status == 0, result.stderr
     return request.param, folder
 
@@ -79,7 +88,7 @@ def test_a_bundle_states_its_claim(cli, bundle):
 def test_every_place_gives_the_same_certificate(cli, bundle, monkeypatch, tmp_path):
     _, folder = bundle
     place = folder.parent
-    certify = ("certify", folder, "--no-ledger", "--json")
+    certify = ("certify", folder, "--json")
     found = [
         certificate_of(cli(*certify, place / "fresh.csv")),
         certificate_of(cli(*certify, place / "fresh.parquet")),
@@ -118,7 +127,7 @@ def test_each_attribute_and_value_is_monitored_by_itself(cli, bundle, tmp_path):
 
 @pytest.mark.parametrize("options", [GIVEN, EACH], ids=["given", "each"])
 def test_an_existing_column_has_the_claim_as_well(cli, place, options):
-    result = cli("certify", place / "fresh.csv", "--column", "approved", *options, "--no-ledger", "--json")
+    result = cli("certify", place / "fresh.csv", "--column", "approved", *options, "--json")
     certificate = certificate_of(result).verify()
     assert certificate.claim.given == ("product" if options == GIVEN else None)
     assert certificate.claim.each == (() if options == GIVEN else ("sex", "old"))
@@ -129,9 +138,18 @@ def test_a_table_beyond_memory_is_searched_for_the_claim(cli, place, monkeypatch
     monkeypatch.setattr("certifare.frontier.large.LARGE", 0)
     monkeypatch.setattr("certifare.frontier.large.SAMPLE_RECORDS", 4_000)
     result = cli(
-        "fit", tmp_path / "people.parquet", "--label", "approved", *GIVEN, "--kind", "tree", "--gamma", 0.9,
-        "--target", 0.3, "--no-ledger", "-o", tmp_path / "bundle",
-    )  # fmt: skip
+        "fit",
+        tmp_path / "people.parquet",
+        "--label",
+        "approved",
+        *GIVEN,
+        "--kind",
+        "tree",
+        "--target",
+        0.3,
+        "-o",
+        tmp_path / "bundle",
+    )
     assert result.status == 0, result.stdout + result.stderr
     assert read_document(tmp_path / "bundle" / "certificate.json").certificate.verify().scope.given == "product"
 
@@ -149,42 +167,12 @@ def test_a_table_beyond_memory_is_searched_for_the_claim(cli, place, monkeypatch
         ((*GIVEN, "--metric", "equal_opportunity"), "demographic parity"),
         ((*GIVEN, "--group-aware"), "--group-aware"),
         (("--sensitive", "sex", "--given", "lone"), "No record of group 'f'"),
-        (("--sensitive", "sex", "--target", 0.1, "--min-ratio", 0.8, "--min-rate", 0.3), "not both"),
-        (("--sensitive", "sex", "--min-ratio", 0.8), "go together"),
-        (
-            ("--sensitive", "sex", "--min-ratio", 1.8, "--min-rate", 0.3),
-            "--min-ratio 1.8: give a ratio between 0 and 1",
-        ),
-        (("--sensitive", "sex", "--min-ratio", 0.8, "--min-rate", 0), "--min-rate 0: give a selection rate"),
-        ((*GIVEN, "--min-ratio", 0.8, "--min-rate", 0.3), "--given says nothing"),
     ],
 )
 def test_bad_claims_are_refused_with_a_reason(cli, place, tmp_path, options, message):
-    result = cli("fit", place / "people.csv", "--label", "approved", *options, "--no-ledger", "-o", tmp_path / "out")
+    result = cli("fit", place / "people.csv", "--label", "approved", *options, "-o", tmp_path / "out")
     assert result.status == 2
     assert message in " ".join(result.stderr.split())
-
-
-def test_a_ratio_is_a_target(cli, place, tmp_path):
-    result = cli(
-        "fit", place / "people.csv", "--label", "approved", "--sensitive", "sex", "--min-ratio", 0.7,
-        "--min-rate", 0.5, "--kind", "tree", "--no-ledger", "--json", "-o", tmp_path / "out",
-    )  # fmt: skip
-    assert result.json["target"] == 0.15
-    assert any("at least 50 % of some group has selection rates" in note for note in result.json["notes"])
-    assert read_document(tmp_path / "out" / "certificate.json").certificate.impact_ratio(0.5) >= 0.7
-
-
-def test_a_ratio_for_each_attribute_is_promised_within_that_attribute(cli, place, tmp_path):
-    result = cli(
-        "fit", place / "people.csv", "--label", "approved", *EACH, "--min-ratio", 0.7, "--min-rate", 0.9,
-        "--kind", "tree", "--gamma", 0.9, "--no-ledger", "--json", "-o", tmp_path / "out",
-    )  # fmt: skip
-    assert result.status == 0, result.stderr
-    promise = "at least 90 % of some group of an attribute has, among that attribute's groups, selection rates"
-    assert any(promise in note for note in result.json["notes"])
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert "highest rate of any group among the groups of any one attribute" in page
 
 
 @pytest.mark.parametrize("bundle", [GIVEN], indirect=True)
@@ -194,7 +182,7 @@ def test_values_with_few_records_of_ones_own_are_named_and_confirm_nothing(cli, 
     home = fresh["product"] == "home"
     path = tmp_path / "few.csv"
     pd.concat([fresh[~home], fresh[home].head(20)]).to_csv(path, index=False)
-    assert "nothing is claimed within product 'home'" in cli("certify", folder, path, "--no-ledger").stderr
+    assert "nothing is claimed within product 'home'" in cli("certify", folder, path).stderr
     watched = cli("monitor", folder, path, "--history", tmp_path / "history.json")
     assert "too few records of product 'home' in this period" in watched.stderr
     pd.concat([fresh[~home], fresh[home].head(1)]).to_csv(path, index=False)

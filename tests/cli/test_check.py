@@ -42,7 +42,7 @@ def test_everything_odd_is_found_by_column_and_severity(cli, odd):
 def test_a_clean_table_is_ready_and_the_printed_fit_runs(cli, make_people, tmp_path, monkeypatch):
     make_people(3_000, 1).to_csv(tmp_path / "people.csv", index=False)
     monkeypatch.chdir(tmp_path)
-    quick = ("--kind", "tree", "--gamma", "0.9", "--min-cell-size", "100")
+    quick = ("--kind", "tree")
     result = cli("check", "people.csv", "--target", "0.3", *quick)
     assert result.status == 0
     assert "READY  people.csv: 3,000 records, 4 columns" in result.stdout
@@ -78,7 +78,7 @@ def test_a_sensitive_column_of_62_numbers_stops_at_once_with_a_comparison(cli, o
 
 
 def test_fit_notes_what_check_finds(cli, odd, tmp_path):
-    quick = ("--kind", "tree", "--gamma", "0.9", "--min-cell-size", "100", "--drop", "day")
+    quick = ("--kind", "tree", "--drop", "day")
     result = cli("fit", odd, *ROLES, *quick, "-o", tmp_path / "bundle")
     assert result.status == 0, result.stderr
     assert "note: 'decision' alone predicts 'approved' almost without error" in result.stderr

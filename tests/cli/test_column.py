@@ -23,9 +23,9 @@ def scored(tmp_path_factory, make_people):
 
 @pytest.mark.parametrize("column", [["decision"], ["score", "--cuts", "0.3,0.6"], ["approved"]])
 def test_certifying_a_column_gives_the_same_counts_from_files_and_databases(cli, scored, tmp_path, column):
-    options = ["--column", *column, "--sensitive", "sex", "--no-ledger"]
-    written = ["-o", tmp_path / "c.json", "--encoder-output", tmp_path / "e.json"]
-    file = cli("certify", scored / "scored.csv", *options, "--json", *written)
+    options = ["--column", *column, "--sensitive", "sex"]
+    bundle = tmp_path / "bundle"
+    file = cli("certify", scored / "scored.csv", *options, "--json", "-o", bundle)
     assert file.status == 0, file.stderr
     database = cli("certify", "--sql", f"duckdb:///{scored}/scored.db", "--table", "loans", *options, "--json")
     assert database.status == 0, database.stderr
@@ -34,17 +34,17 @@ def test_certifying_a_column_gives_the_same_counts_from_files_and_databases(cli,
     assert f"column '{column[0]}'" in file.json["assumptions"][-1]
 
     # What was written is an encoder like any other.
-    assert load_encoder(tmp_path / "e.json").n_cells_ == len(file.json["counts"]["table"])
-    verified = cli("verify", tmp_path / "c.json", "--encoder", tmp_path / "e.json")
+    assert load_encoder(bundle / "encoder.json").n_cells_ == len(file.json["counts"]["table"])
+    verified = cli("verify", bundle)
     assert verified.status == 0, verified.stderr
-    assert read_document(tmp_path / "c.json").statement.digest_of("encoder") is not None
-    counted = cli("count", tmp_path / "e.json", scored / "scored.csv", "--sensitive", "sex", "-o", tmp_path / "n.json")
+    assert read_document(bundle / "certificate.json").statement.digest_of("encoder") is not None
+    counted = cli("count", bundle, scored / "scored.csv", "--sensitive", "sex", "-o", tmp_path / "n.json")
     assert counted.status == 0, counted.stderr
     assert cli("certify", tmp_path / "n.json", "--json").json["bound"] == file.json["bound"]
 
 
 def test_a_bound_above_the_maximum_exits_with_1(cli, scored):
-    arguments = ["certify", scored / "scored.csv", "--column", "decision", "--sensitive", "sex", "--no-ledger"]
+    arguments = ["certify", scored / "scored.csv", "--column", "decision", "--sensitive", "sex"]
     assert cli(*arguments, "--max", "0.9").status == 0
     assert cli(*arguments, "--max", "0.001").status == 1
 
@@ -60,10 +60,10 @@ def test_a_bound_above_the_maximum_exits_with_1(cli, scored):
     ],
 )
 def test_bad_columns_and_cuts_are_refused_with_the_remedy(cli, scored, tmp_path, arguments, words):
-    result = cli("certify", scored / "scored.csv", *arguments, "--encoder-output", tmp_path / "never.json")
+    result = cli("certify", scored / "scored.csv", *arguments, "-o", tmp_path / "never")
     assert result.status == 2
     assert words in " ".join(result.stderr.split())
-    assert not (tmp_path / "never.json").exists()
+    assert not (tmp_path / "never").exists()
 
 
 def test_certify_without_an_encoder_points_to_column(cli):
@@ -77,8 +77,8 @@ def test_certify_without_an_encoder_points_to_column(cli):
 )
 def test_features_are_named_or_matched(cli, scored, tmp_path, names):
     result = cli(
-        "fit", scored / "scored.csv", "--label", "approved", "--sensitive", "sex", *names, "--kind", "tree", "--gamma",
-        "0.9", "--max-cells", "4", "--no-ledger", "-o", tmp_path / "bands",
+        "fit", scored / "scored.csv", "--label", "approved", "--sensitive", "sex", *names, "--kind", "tree",
+        "--max-cells", "4", "-o", tmp_path / "bands",
     )  # fmt: skip
     assert result.status == 0, result.stderr
     assert [column.name for column in load_encoder(tmp_path / "bands" / "encoder.json").columns_] == ["score"]

@@ -107,9 +107,9 @@ def test_weights_and_clusters_are_drawn_before_counting(cli, files, tmp_path):
     frame = people(1500, 21).assign(home=lambda t: t.index // 3, w=lambda t: 1.0 + (t["sex"] == "m"))
     frame.to_csv(tmp_path / "people.csv", index=False)
     place = [files / "encoder.json", tmp_path / "people.csv", "--sensitive", "sex"]
-    plain = cli("certify", *place, "--no-ledger", "--json").json
+    plain = cli("certify", *place, "--json").json
     for how in (["--weight", "w"], ["--cluster", "home"], ["--weight", "w", "--cluster", "home"]):
-        whole = cli("certify", *place, *how, "--seed", 3, "--no-ledger", "--json").json
+        whole = cli("certify", *place, *how, "--seed", 3, "--json").json
         results = []
         for seed in (3, 3, 4):
             drawing = ["--seed", seed, "--output", tmp_path / "counts.json"]

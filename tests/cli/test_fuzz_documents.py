@@ -39,7 +39,7 @@ FULL = os.environ.get("CERTIFARE_FULL") == "1"
 #: No command may take more memory than this beyond what the process has, or hang.
 ROOM, SECONDS = 4 << 30, 120
 ROLES = ["--sensitive", "sex", "--label", "approved"]
-SEARCH = ["--kind", "tree", "--gamma", "0.7", "--min-cell-size", "20", "--max-cells", "4"]
+SEARCH = ["--kind", "tree", "--max-cells", "4"]
 
 
 def tries(n):

@@ -47,3 +47,20 @@ def test_choices_are_listed_and_completed(cli):
     text = "".join(cli("fit", "--help-all").stdout.split())
     for choices in (METRICS, KINDS, UTILITIES, ("clusters", "records")):
         assert "|".join(choices) in text
+
+
+def test_a_function_that_another_distribution_names_is_a_command(cli, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = tmp_path / "greetings-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: greetings\nVersion: 1.0\n")
+    lines = ("greet = certifare_greetings:greet", "fit = certifare_greetings:greet", "lost = certifare_absent:run")
+    (folder / "entry_points.txt").write_text("\n".join(["[certifare.commands]", *lines, ""]))
+    (tmp_path / "certifare_greetings.py").write_text("def greet(name: str) -> None:\n    print(f'hello {name}')\n")
+    assert cli("greet", "Ada").stdout == "hello Ada\n"
+    assert "From certifare_greetings." in cli("--help").stdout
+    assert cli("greet").status == 2  # its arguments are checked
+    assert "--sensitive" in cli("fit", "--help").stdout  # certifare's own commands come first
+    lost = cli("lost")
+    assert lost.status == 2
+    assert "No module named 'certifare_absent'" in lost.stderr

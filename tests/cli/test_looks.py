@@ -8,6 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+#: These tests count looks, each in a ledger of its own.
+LEDGER = True
+
 
 @pytest.fixture
 def certify(cli, files):
@@ -32,7 +35,7 @@ def test_a_second_certificate_on_the_same_file_is_a_second_look(certify, cli, fi
     assert (report["look"]["number"], report["look"]["joint_confidence"]) == (2, 0.94)
 
 
-def test_looks_can_be_planned(certify, files, tmp_path):
+def test_looks_can_be_planned(certify, monkeypatch):
     for n, confidence in enumerate((0.95, 0.94), 1):
         found = certify("--sensitive", "sex", "--looks", 2, "--confidence", confidence).json
         assert (found["look"], found["planned_looks"]) == (n, 2)
@@ -40,7 +43,8 @@ def test_looks_can_be_planned(certify, files, tmp_path):
     third = certify("--sensitive", "sex", "--looks", 2, "--confidence", 0.93)
     assert third.status == 2
     assert "2 looks were planned" in third.stderr
-    fourth = certify("--sensitive", "sex", "--looks", 2, "--no-ledger")
+    monkeypatch.setenv("CERTIFARE_STATE", "off")
+    fourth = certify("--sensitive", "sex", "--looks", 2)
     assert fourth.status == 2
     assert "ledger is off" in fourth.stderr
 
@@ -48,7 +52,8 @@ def test_looks_can_be_planned(certify, files, tmp_path):
 def test_without_a_ledger_the_certificate_says_that_looks_were_not_counted(cli, files, tmp_path, monkeypatch):
     arguments = ("certify", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex")
     written = tmp_path / "certificate.json"
-    result = cli(*arguments, "--no-ledger", "--output", written)
+    monkeypatch.setenv("CERTIFARE_STATE", "off")
+    result = cli(*arguments, "--output", written)
     assert "was not counted" in result.stderr
     assert "was not counted" in cli("show", written).stdout
     assert cli("verify", written).status == 0
@@ -65,7 +70,7 @@ def test_a_damaged_ledger_ends_with_one_line(certify, state_folder):
     result = certify("--sensitive", "sex")
     assert result.status == 2
     assert "move it away" in result.stderr
-    assert certify("--sensitive", "sex", "--no-ledger").status == 0
+    assert certify("--sensitive", "sex").status == 0
 
 
 def test_counts_files_are_known_by_checksum_and_sizes(cli, files, tmp_path):
@@ -105,7 +110,7 @@ def test_a_table_in_a_database_is_known_by_where_it_is(cli, files, tmp_path):
 
 def test_fit_and_sweep_count_each_other(cli, make_people, tmp_path):
     make_people(3_000, 3).to_csv(tmp_path / "people.csv", index=False)
-    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.9, "--min-cell-size", 100)
+    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree")
     swept = cli("sweep", tmp_path / "people.csv", *roles, "--json")
     assert swept.json["look"]["number"] == 1
     arguments = ("fit", tmp_path / "people.csv", *roles, "--seed", 1, "--output", tmp_path / "bundle")
@@ -126,7 +131,7 @@ def test_fit_and_sweep_count_each_other(cli, make_people, tmp_path):
 
 def test_fit_and_the_verify_that_it_prints_agree_after_a_second_look(cli, make_people, tmp_path):
     make_people(6_000, 5).to_csv(tmp_path / "people.csv", index=False)
-    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.9, "--min-cell-size", 100)
+    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree")
     fit = ("fit", tmp_path / "people.csv", *roles, "--target", 0.4, "--output")
     assert cli(*fit, tmp_path / "first").status == 0
     # The same again is not a new look; anything else is refused before it begins, and costs nothing.
@@ -152,7 +157,7 @@ def test_fit_and_the_verify_that_it_prints_agree_after_a_second_look(cli, make_p
 
 def test_planned_looks_keep_the_confidence_that_was_asked_for(cli, make_people, tmp_path):
     make_people(6_000, 5).to_csv(tmp_path / "people.csv", index=False)
-    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.9, "--min-cell-size", 100)
+    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree")
     fit = ("fit", tmp_path / "people.csv", *roles, "--json", "--looks", 2, "--output")
     for n in (1, 2):
         found = cli(*fit, tmp_path / str(n), "--seed", n)
@@ -188,7 +193,7 @@ def test_each_column_of_one_file_is_a_look_of_its_own(cli, tmp_path):
 def test_each_choice_of_features_of_one_file_is_a_look_of_its_own(cli, make_people, tmp_path):
     people = make_people(3_000, 3)
     people.assign(again=people["age"].round(-1)).to_csv(tmp_path / "people.csv", index=False)
-    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.5, "--min-cell-size", 50)
+    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree")
     for look, feature in enumerate(("age", "again"), 1):
         swept = cli("sweep", tmp_path / "people.csv", *roles, "--looks", 3, "--feature", feature, "--json")
         assert swept.status == 0, swept.stderr

@@ -40,7 +40,6 @@ def desk(cli, world, tmp_path, monkeypatch):
         "october.csv",
         "--sensitive",
         "sex",
-        "--no-ledger",
         "-o",
         "bundle/certificate.json",
     )
@@ -145,7 +144,7 @@ def test_a_group_that_is_missing_leaves_the_target_open(cli, desk, make_people):
     three.loc[::3, "sex"] = "x"
     three.to_csv("three.csv", index=False)
     (desk / "bundle" / "certificate.json").unlink()
-    arguments = ["bundle/encoder.json", "three.csv", "--sensitive", "sex", "--no-ledger"]
+    arguments = ["bundle/encoder.json", "three.csv", "--sensitive", "sex"]
     assert cli("certify", *arguments, "-o", "bundle/certificate.json").status == 0
     result = cli("monitor", "bundle", "may.csv", "--target", "0.9", "--json")
     assert result.status == 0
@@ -205,7 +204,7 @@ def test_what_the_first_run_fixed_stays(cli, desk):
 
 def test_another_certificate_has_another_history(cli, desk):
     assert cli("monitor", "bundle", "may.csv").status == 0
-    made = cli("certify", "bundle/encoder.json", "june.csv", "--sensitive", "sex", "--no-ledger", "-o", "other.json")
+    made = cli("certify", "bundle/encoder.json", "june.csv", "--sensitive", "sex", "-o", "other.json")
     assert made.status == 0, made.stderr
     shutil.copy("other.json", "bundle/certificate.json")
     other = cli("monitor", "bundle", "july.csv")
@@ -228,9 +227,18 @@ def test_a_forged_certificate_is_not_monitored(cli, desk):
 def test_group_aware_encoders_can_be_monitored(cli, desk, make_people):
     make_people(8_000, 40).to_csv("train.csv", index=False)
     made = cli(
-        "fit", "train.csv", "--label", "approved", "--sensitive", "sex", "--group-aware", "--max-cells", "4",
-        "--no-ledger", "-o", "aware",
-    )  # fmt: skip
+        "fit",
+        "train.csv",
+        "--label",
+        "approved",
+        "--sensitive",
+        "sex",
+        "--group-aware",
+        "--max-cells",
+        "4",
+        "-o",
+        "aware",
+    )
     assert made.status == 0, made.stderr
     for month in ("may", "june"):
         result = cli("monitor", "aware", f"{month}.csv", "--history", "aware.json", "--json")
@@ -249,8 +257,17 @@ def test_periods_are_drawn_as_the_certification_records_were(cli, desk, make_peo
             connection.register("frame", visits)
             connection.execute(f"CREATE TABLE visits_{name} AS SELECT * FROM frame")  # noqa: S608
     shutil.copytree("bundle", "drawn")
-    made = cli("certify", "bundle/encoder.json", "visits-october.csv", "--sensitive", "sex", "--cluster", "person",
-               "--no-ledger", "-o", "drawn/certificate.json")  # fmt: skip
+    made = cli(
+        "certify",
+        "bundle/encoder.json",
+        "visits-october.csv",
+        "--sensitive",
+        "sex",
+        "--cluster",
+        "person",
+        "-o",
+        "drawn/certificate.json",
+    )
     assert made.status == 0, made.stderr
     for bundle, file in (("bundle", "all.json"), ("drawn", "drawn.json")):
         made = cli("count", bundle, "visits-may.csv", "-o", file)
@@ -276,12 +293,8 @@ def test_periods_are_drawn_as_the_certification_records_were(cli, desk, make_peo
 
 def test_new_values_of_a_certified_column_are_refused(cli, desk, make_people):
     """In one cell, they would hide what rules on the column can do."""
-    made = cli("certify", "october.csv", "--column", "job", "--sensitive", "sex", "--no-ledger",
-               "--encoder-output", "of-a-column.json", "-o", "certificate.json")  # fmt: skip
+    made = cli("certify", "october.csv", "--column", "job", "--sensitive", "sex", "-o", "column")
     assert made.status == 0, made.stderr
-    (desk / "column").mkdir()
-    shutil.move("of-a-column.json", "column/encoder.json")
-    shutil.move("certificate.json", "column/certificate.json")
     known = cli("monitor", "column", "may.csv", "--json")
     assert known.status == 0, known.stderr
     june = make_people(6_000, 22)
@@ -290,8 +303,11 @@ def test_new_values_of_a_certified_column_are_refused(cli, desk, make_people):
     refused = cli("monitor", "column", "june.csv")
     assert refused.status == 2
     assert "40 records have values of the column 'job' that were not there when it was certified" in said(refused)
-    for command in (["certify", "column", "june.csv"], ["count", "column", "june.csv", "-o", "june.json"],
-                    ["verify", "column", "--data", "june.csv"]):  # fmt: skip
+    for command in (
+        ["certify", "column", "june.csv"],
+        ["count", "column", "june.csv", "-o", "june.json"],
+        ["verify", "column", "--data", "june.csv"],
+    ):
         again = cli(*command)
         assert again.status == 2
         assert said(again) == said(refused)

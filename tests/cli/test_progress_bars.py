@@ -12,7 +12,7 @@ from certifare.foundation import compiler
 from certifare.foundation.progress import counter, listening
 from certifare.frontier import Grid
 
-QUICK = ["--kind", "tree", "--gamma", "0.9", "--max-cells", "4"]
+QUICK = ["--kind", "tree", "--max-cells", "4"]
 
 
 def test_a_line_for_each_phase_where_there_is_no_terminal(cli, make_people, tmp_path):

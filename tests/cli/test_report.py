@@ -185,14 +185,13 @@ def test_a_bundle_is_verified_when_its_report_is_written(cli, bundle, tmp_path, 
     """The state that the report inside a bundle tells is that of the bundle."""
     make_people(3_000, 4).to_csv(tmp_path / "people.csv", index=False)
     private, _ = new_key(tmp_path / "producer")
-    options = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", "0.9", "--max-cells", "4")
-    options = (*options, "--dataset", "Applicants of 2029", "--confidence", "0.8", "--key", private)
+    options = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--max-cells", "4")
+    options = (*options, "--confidence", "0.8", "--key", private)
     made = cli("fit", tmp_path / "people.csv", *options, "-o", tmp_path / "b")
     assert made.status == 0, made.stderr
     page = " ".join((tmp_path / "b" / "report.html").read_text("utf-8").split())
 
     assert "<dt>Signature</dt><dd>checked</dd>" in page
-    assert "<dt>Data set</dt><dd>Applicants of 2029</dd>" in page
     assert '<th scope="row">encoder</th><td>yes</td>' in page
     assert "FAIL" not in page
 
@@ -204,10 +203,3 @@ def test_files_that_cannot_be_used(cli, bundle, tmp_path):
     assert result.status == 2
     assert "no column 'bound'" in result.stderr
     assert cli("report", bundle / "certificate.json", "-o", bundle / "absent" / "report.html").status == 2
-
-
-def test_a_name_that_no_certificate_can_hold_is_refused_before_any_work(cli, tmp_path):
-    result = cli("fit", tmp_path / "absent.csv", "--label", "y", "--sensitive", "s", "--dataset", "x" * 201)
-
-    assert result.status == 2
-    assert "--dataset: give a name of 1 to 200 characters, not of 201." in " ".join(result.stderr.split())

@@ -23,7 +23,7 @@ from certifare.encoders.base import RestrictedEncoder
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, devices and signals are POSIX's")
 ROLES = ["--label", "approved", "--sensitive", "sex"]
-QUICK = ["--kind", "tree", "--gamma", "0.7", "--min-cell-size", "20", "--max-cells", "4"]
+QUICK = ["--kind", "tree", "--max-cells", "4"]
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_numbers_whose_squares_overflow_are_worked_with(cli, here):
     frame["wealth"] = np.where(np.arange(len(frame)) % 2, 1e160, -1.7e308)
     frame.to_csv("rich.csv", index=False)
     for kind in ("tree", "boosted"):
-        result = cli("sweep", "rich.csv", *ROLES, *QUICK, "--kind", kind, "--no-ledger", "--json")
+        result = cli("sweep", "rich.csv", *ROLES, *QUICK, "--kind", kind, "--json")
         assert result.status == 0, result.stderr
         assert np.isfinite(result.json["knee"]["retained"])
 
@@ -241,7 +241,7 @@ def test_names_do_not_act_on_the_terminal(cli, here):
         cli("encode", "encoder.json", name, name.replace(".csv", ".z.csv"), "--keep", "sex"),
         cli("show", f"{HOSTILE}.json"),
         cli("verify", f"{HOSTILE}.json"),
-        cli("fit", name, *ROLES, *QUICK, "--no-ledger", "-o", f"{HOSTILE}.bundle"),
+        cli("fit", name, *ROLES, *QUICK, "-o", f"{HOSTILE}.bundle"),
         cli("fit", name, "--label", f"{HOSTILE}>3", "--sensitive", "sex", "-o", "b"),
         cli("encode", "encoder.json", HOSTILE, "z.csv"),
         cli("key", "new", HOSTILE),

@@ -2,7 +2,7 @@ import pytest
 
 from certifare.tables.files import read_file
 
-QUICK = ["--kind", "tree", "--gamma", "0.5", "--gamma", "0.9", "--min-cell-size", "40", "--max-cells", "16"]
+QUICK = ["--kind", "tree", "--max-cells", "16"]
 ROLES = ["--label", "approved", "--sensitive", "sex"]
 
 

@@ -136,7 +136,7 @@ def apart(make_people, tmp_path):
 
 def test_sensitive_columns_from_a_second_file_give_the_same_counts(cli, files, apart):
     folder, groups = apart
-    joined = ["--sensitive", "sex", "--sensitive-file", folder / "groups.csv", "--on", "id", "--json"]
+    joined = ["--sensitive", "sex", "--sensitive-file", folder / "groups.csv", "--json"]
     whole = cli("certify", files / "encoder.json", folder / "whole.csv", "--sensitive", "sex", "--json").json
     apart_ = cli("certify", files / "encoder.json", folder / "records.csv", *joined).json
     assert apart_["counts"] == whole["counts"]
@@ -160,13 +160,11 @@ def test_keys_that_do_not_join_are_refused_with_the_remedy(cli, files, apart):
         return " ".join(result.stderr.split())
 
     file = ["--sensitive-file", folder / "bad.csv"]
-    assert "Pass --on" in told(groups, *file)
-    assert "--on would be ignored" in told(groups, "--on", "id")
-    assert "The key 'id' repeats in 'bad.csv' (1 value" in told(pd.concat([groups, groups[:1]]), *file, "--on", "id")
-    assert "it is the same key" in told(groups.assign(id=lambda t: t["id"] + 1000), *file, "--on", "id")
-    assert "No column 'ident'" in told(groups, *file, "--on", "ident")
-    assert "have a column 'age'" in told(groups.assign(age=1), *file, "--on", "id", "--sensitive", "age>=40")
-    assert "No column 'sex'" in told(groups.drop(columns="sex"), *file, "--on", "id")
+    assert "have no column in common" in told(groups.rename(columns={"id": "number"}), *file)
+    assert "have 'id', 'age' in common" in told(groups.assign(age=1), *file)
+    assert "The key 'id' repeats in 'bad.csv' (1 value" in told(pd.concat([groups, groups[:1]]), *file)
+    assert "it is the same key" in told(groups.assign(id=lambda t: t["id"] + 1000), *file)
+    assert "No column 'sex'" in told(groups.drop(columns="sex"), *file)
 
 
 def test_certify_takes_several_files(cli, files, make_people, tmp_path):
@@ -350,7 +348,7 @@ def test_pooled_groups_and_cuts_are_the_same_on_the_command_line(cli, tmp_path):
     quantities().to_csv(tmp_path / "p.csv", index=False)
     made = cli(
         "fit", tmp_path / "p.csv", "--label", "income", "--label-cuts", "quantiles=2", "--sensitive", "race",
-        "--pool-groups", "25", "--min-group-size", "20", "--kind", "tree", "--gamma", "0.5", "--max-cells", "4",
+        "--pool-groups", "25", "--min-group-size", "20", "--kind", "tree", "--max-cells", "4",
         "-o", tmp_path / "bundle",
     )  # fmt: skip
     assert made.status == 0, made.stderr
@@ -386,8 +384,7 @@ def test_pooled_groups_and_cuts_are_the_same_on_the_command_line(cli, tmp_path):
     assert "the certificate is not refuted" in told[0]
     swept = cli(
         "sweep", tmp_path / "p.csv", "--label", "income", "--label-cuts", "quantiles=2", "--sensitive", "race",
-        "--pool-groups", "30", "--kind", "tree", "--gamma", "0.5", "--max-cells", "4", "--json",
-            "--no-ledger",
+        "--pool-groups", "30", "--kind", "tree", "--max-cells", "4", "--json",
     )  # fmt: skip
     assert swept.status == 0, swept.stderr
     assert swept.json["certified"] > 0
@@ -399,7 +396,7 @@ def test_pooled_groups_and_cuts_are_the_same_from_a_database_and_in_counts(cli, 
     quantities().to_csv(tmp_path / "p.csv", index=False)
     made = cli(
         "fit", tmp_path / "p.csv", "--label", "income", "--label-cuts", "22000", "--sensitive", "race",
-        "--pool-groups", "18", "--min-group-size", "5", "--kind", "tree", "--gamma", "0.5", "--max-cells", "4",
+        "--pool-groups", "18", "--min-group-size", "5", "--kind", "tree", "--max-cells", "4",
         "--metric", "equalized_odds", "-o", tmp_path / "bundle",
     )  # fmt: skip
     assert made.status == 0, made.stderr
@@ -408,7 +405,7 @@ def test_pooled_groups_and_cuts_are_the_same_from_a_database_and_in_counts(cli, 
     with duckdb.connect(str(tmp_path / "f.db")) as database:
         database.execute(f"CREATE TABLE fresh AS SELECT * FROM read_csv('{fresh}')")  # noqa: S608
     base = ["--sql", f"duckdb:///{tmp_path}/f.db", "--table", "fresh"]
-    claim = ["--metric", "equalized_odds", "--min-group-size", "1", "--no-ledger", "--json"]
+    claim = ["--metric", "equalized_odds", "--min-group-size", "1", "--json"]
     wanted = cli("certify", bundle, fresh, *claim).json["counts"]
     assert wanted["groups"] == ["a", "b", "other groups"]
     assert wanted["labels"] == ["income < 22000", "income >= 22000"]

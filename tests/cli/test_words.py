@@ -23,7 +23,7 @@ def test_a_period_that_leaves_out_one_record_says_so(cli, files, make_people, tm
     people = make_people(2_000, 6)
     people.loc[7, "sex"] = None
     people.to_csv(period, index=False)
-    arguments = ["--sensitive", "sex", "--no-ledger", "-o", bundle / "certificate.json"]
+    arguments = ["--sensitive", "sex", "-o", bundle / "certificate.json"]
     assert cli("certify", bundle, fresh, *arguments).status == 0
     assert "left out: 1 record (" in cli("monitor", bundle, period, "--history", tmp_path / "history.json").stderr
 
@@ -34,7 +34,7 @@ def test_a_second_label_is_refused(cli, files, tmp_path, command):
     bundle.mkdir()
     (bundle / "encoder.json").write_bytes((files / "encoder.json").read_bytes())
     by = ["--sensitive", "sex", "--label", "approved"]
-    claim = ["--metric", "equalized_odds", "--no-ledger", "-o", bundle / "certificate.json"]
+    claim = ["--metric", "equalized_odds", "-o", bundle / "certificate.json"]
     assert cli("certify", bundle, fresh, *by, *claim).status == 0
     written = ["-o", tmp_path / "counts.json"] if command == "count" else []
     result = cli(command, bundle, fresh, *by, "--label", "job", *written)

@@ -17,7 +17,7 @@ from certifare.tables.stores import store_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
 
-FIT = ["--label", "paid", "--sensitive", "sex", "--target", "0.3", "--no-ledger"]
+FIT = ["--label", "paid", "--sensitive", "sex", "--target", "0.3"]
 
 
 @pytest.fixture

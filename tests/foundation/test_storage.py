@@ -25,7 +25,7 @@ from certifare.foundation.storage import (
 SOURCES = Path(storage.__file__).parents[1]
 #: Where certifare reads what it has brought along, what is installed or just written, or opens no file at all.
 OWN = {
-    ("cli/plugins.py", "read_text"),
+    ("cli/help.py", "read_text"),
     ("cli/studio.py", "open"),
     ("drawing/palette.py", "read_text"),
     ("report/html.py", "read_text"),

@@ -121,7 +121,7 @@ def produce(
     ratio = None
     if min_ratio is not None or min_rate is not None:
         if roles.get("given") is not None:
-            raise ArgumentError("--min-ratio is about selection rates of whole groups, of which --given says nothing.")
+            raise ArgumentError("min_ratio is about selection rates of whole groups, of which given= says nothing.")
         target, ratio = _ratio_target(target, min_ratio, min_rate, metric, each=bool(roles.get("each")))
     if target is not None and not 0.0 < target <= 1.0:
         raise ArgumentError(f"target={target}: give a distance in (0, 1].")
@@ -165,13 +165,11 @@ def _ratio_target(
 ) -> tuple[float, str]:
     """Return the target that guarantees a ratio of selection rates, and what it guarantees in words."""
     if target is not None:
-        raise ArgumentError("Give --target, or --min-ratio and --min-rate, not both.")
+        raise ArgumentError("Give target, or min_ratio and min_rate, not both.")
     if min_ratio is None or min_rate is None:
-        raise ArgumentError(
-            "--min-ratio and --min-rate go together: a ratio follows from T* from some selection rate on."
-        )
+        raise ArgumentError("min_ratio and min_rate go together: a ratio follows from T* from some selection rate on.")
     if metric != "demographic_parity":
-        raise ArgumentError(f"--min-ratio is about selection rates of whole groups, and the metric {metric} is not.")
+        raise ArgumentError(f"min_ratio is about selection rates of whole groups, and the metric {metric} is not.")
     found = target_for_ratio(min_ratio, min_rate)
     some = "of some group of an attribute has, among that attribute's groups," if each else "of some group has"
     return found, (

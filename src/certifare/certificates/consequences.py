@@ -94,9 +94,9 @@ def target_for_ratio(ratio: float, rate: float) -> float:
     0.06
     """
     if not 0.0 < ratio < 1.0:
-        raise ArgumentError(f"--min-ratio {ratio:g}: give a ratio between 0 and 1, such as 0.8.")
+        raise ArgumentError(f"min_ratio={ratio:g}: give a ratio between 0 and 1, such as 0.8.")
     if not 0.0 < rate <= 1.0:
-        raise ArgumentError(f"--min-rate {rate:g}: give a selection rate in (0, 1], such as 0.3.")
+        raise ArgumentError(f"min_rate={rate:g}: give a selection rate in (0, 1], such as 0.3.")
     return -at_least(-written(rate) * (1 - written(ratio)))
 
 

@@ -537,7 +537,7 @@ class Ledger:
             if "locked" not in str(error):
                 raise self._damaged(error) from error
             raise FileError(
-                f"Another run holds the ledger {str(self.path)!r}. Try again, or do not count looks (--no-ledger)."
+                f"Another run holds the ledger {str(self.path)!r}. Try again, or count no looks (CERTIFARE_STATE=off)."
             ) from error
         except sqlite3.Error as error:
             raise self._damaged(error) from error
@@ -545,7 +545,7 @@ class Ledger:
     def _damaged(self, error: Exception) -> FileError:
         return FileError(
             f"The ledger {str(self.path)!r} is damaged or cannot be read ({error}). Restore a copy, or move it away to "
-            "start counting looks again, or do not count them (--no-ledger; in Python ledger=False)."
+            "start counting looks again, or do not count them (CERTIFARE_STATE=off; in Python ledger=False)."
         )
 
 

@@ -15,10 +15,9 @@ from certifare.cli.demo import demo
 from certifare.cli.encode import encode
 from certifare.cli.explain import explain
 from certifare.cli.fit import fit
-from certifare.cli.help import Command
+from certifare.cli.help import Commands
 from certifare.cli.monitor import monitor
 from certifare.cli.plan import plan
-from certifare.cli.plugins import Commands
 from certifare.cli.report import report
 from certifare.cli.running import run
 from certifare.cli.show import show
@@ -29,6 +28,16 @@ from certifare.cli.sweep import sweep
 from certifare.cli.verify import verify
 from certifare.foundation.version import __version__
 
+Commands.functions = {
+    **{
+        command.__name__: command
+        for command in (
+            *(demo, plan, check, fit, calibrate, encode, certify, count, sign, verify, monitor, sweep, show, explain),
+            *(sql, report, studio),
+        )
+    },
+    "key": key.app,
+}
 app = typer.Typer(
     name="certifare",
     cls=Commands,
@@ -38,12 +47,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (
-    demo, plan, check, fit, calibrate, encode, certify, count, sign, verify, monitor, sweep, show, explain, sql, report,
-    studio,
-):  # fmt: skip
-    app.command(cls=Command)(command)
-app.add_typer(key.app, name="key")
 
 
 def _version(value: bool) -> None:

@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 ENCODER = "encoder.json"
 
 
-def second_file(path: Path | None, key: str | None) -> dict[str, Any]:
-    """Return the keywords of ``read_table`` for sensitive columns in a file of their own."""
-    if path is None:
-        return {}
-    if key is None:
-        raise ArgumentError(f"By which column is {path.name!r} to be joined? Pass --on.")
-    return {"sensitive_file": str(path.absolute()), "on": key}
-
-
 def cuts_of(text: str | None) -> tuple[float, ...] | None:
     """Where the label is cut, from the option; None if it is not."""
     if text is None:
@@ -92,16 +83,6 @@ def single_label(values: list[str] | None) -> str | None:
     return values[0] if values else None
 
 
-def data_name(name: str | None) -> str | None:
-    """Refuse a name that a certificate cannot hold before any work is done."""
-    if name is not None:
-        from certifare.document.statement import MAX_NAME
-
-        if not 1 <= len(name) <= MAX_NAME:
-            raise ArgumentError(f"--dataset: give a name of 1 to {MAX_NAME} characters, not of {len(name):,}.")
-    return name
-
-
 def check_terms(producer: str | None, purpose: str | None, valid_until: str | None) -> Terms:
     """Return what a producer states; refuse what a certificate cannot hold."""
     from certifare.document import Terms
@@ -123,21 +104,3 @@ def check_terms(producer: str | None, purpose: str | None, valid_until: str | No
         return Terms(producer=producer, purpose=purpose, valid_until=valid_until)
     except ValueError as error:
         raise ArgumentError(f"--{error}") from error
-
-
-def split_shares(text: str, group_aware: bool) -> dict[str, float]:
-    """Return the shares of the parts that a table is split into."""
-    from certifare.frontier.sweeping import default_parts
-
-    usual = default_parts(group_aware)
-    try:
-        shares = [float(share) for share in text.split(",")]
-    except ValueError:
-        shares = []
-    if len(shares) != len(usual):
-        raise ArgumentError(
-            f"--split {text}: give {len(usual)} shares, of the records to {', '.join(usual)} on, such as "
-            f"{','.join(f'{share:g}' for share in usual.values())}. (There is no test part: figures are measured on "
-            "the certification records.)"
-        )
-    return dict(zip(usual, shares, strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from certifare.cli.arguments import check_distance, data_name, listed, signing_key
+from certifare.cli.arguments import check_distance, listed, signing_key
 from certifare.cli.honoured import of_file, refuse_ignored
 from certifare.cli.options import (
     CALIBRATED,
     CLAIM,
     COLUMNS,
     POPULATIONS,
-    READING,
     SEARCH,
     TIES,
     ClaimOptions,
@@ -26,10 +24,10 @@ from certifare.cli.options import (
     DrawOptions,
     Json,
     Label,
+    PublishOptions,
     Replace,
     RequiredSensitive,
     TablePath,
-    TermsOptions,
     declare,
     option,
     up_to,
@@ -49,22 +47,22 @@ if TYPE_CHECKING:
 PARTS = {"train": 0.2, "certify": 0.8}
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScoreOptions(ClaimOptions, DrawOptions):
     """Which score there is, and what is made of it."""
 
     select: float | None = option(
-        SEARCH, "Make a decision rule: two cells, the upper one with this share of every group.", metavar="SHARE"
+        SEARCH,
+        "Make a decision rule: two cells, the upper one with this share of every group.",
+        metavar="SHARE",
+        needs="unlabelled",
     )
     max_cells: int | None = option(SEARCH, "The most cells; as many as the target allows unless given.", min=2)
     tie_column: str | None = option(COLUMNS, f"A {TIES}", metavar="COLUMN")
     metric: str = option(CLAIM, default="demographic_parity", **CALIBRATED)
-    key: Path | None = option(READING, "Private key to sign with (certifare key new).")
-    dataset: str | None = option(READING, "Name of the data in certificate and report.", callback=data_name, rare=True)
 
     def job(self) -> dict[str, Any]:
         """Say what is claimed, and how it is done: keywords of ``produce``."""
-        names = ("metric", "confidence", "looks", "min_group_size", "tie_column", "ledger", "seed")
+        names = ("metric", "confidence", "looks", "min_group_size", "tie_column", "seed")
         return {"population": self.population or POPULATIONS[0], **{name: getattr(self, name) for name in names}}
 
     def roles(self) -> dict[str, Any]:
@@ -86,7 +84,7 @@ def calibrate(
     own: ScoreOptions,
     output: Annotated[Path, declare(None, "Folder for the bundle.", "--output", "-o")] = Path("certifare-bundle"),
     replace: Replace = False,
-    stated: TermsOptions,
+    published: PublishOptions,
     csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
@@ -100,11 +98,9 @@ def calibrate(
     from certifare.frontier.scored import calibrate_score
     from certifare.tables.table import read_table
 
-    holds = {
-        "unlabelled": not label,
-        "equal_opportunity": own.metric == "equal_opportunity",
-    }
-    refuse_ignored(context, *of_file(data), *(name for name, true in holds.items() if true))
+    holds = {"unlabelled": not label, "equal_opportunity": own.metric == "equal_opportunity"}
+    always = ("undrawn", "unread", "group_aware", "output", "random")
+    refuse_ignored(context, *of_file(data), *always, *(name for name, true in holds.items() if true))
     check_distance("--target", target)
     if own.metric == "equal_opportunity" and not label:
         raise ArgumentError("--metric equal_opportunity is about records of one label: name its column with --label.")
@@ -113,8 +109,8 @@ def calibrate(
     check_output(output, replace=replace)
     features = (score,) if own.tie_column is None else (score, own.tie_column)
     columns = {"sensitive": listed(sensitive), "feature": features, **own.roles(), **csv.reading()}
-    named: dict[str, Any] = {"dataset": own.dataset, "terms": stated.terms(), "command": command_line(context)}
-    signer = signing_key(own.key)
+    named: dict[str, Any] = {"terms": published.terms(), "command": command_line(context)}
+    signer = signing_key(published.key)
     if label:
         with stages(quiet=as_json) as progress:
             bundle = produce(

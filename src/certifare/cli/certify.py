@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.arguments import check_distance, cuts_of, signing_key
+from certifare.cli.arguments import ENCODER, check_distance, cuts_of, signing_key
 from certifare.cli.column import written_column
 from certifare.cli.honoured import refuse_ignored
 from certifare.cli.options import (
@@ -18,15 +17,14 @@ from certifare.cli.options import (
     COLUMNS,
     METRIC,
     METRICS,
-    READING,
+    SENSITIVE_FILE,
     ClaimOptions,
     CsvFormat,
     DatabaseOptions,
     Json,
     Options,
-    PublishOptions,
     RoleOptions,
-    SecondFileOptions,
+    SuppressOptions,
     declare,
     option,
     with_options,
@@ -36,6 +34,7 @@ from certifare.cli.running import REFUSED
 from certifare.cli.sources import Counted, RecordsToCount, find_records
 from certifare.cli.terminal import emit, err, out, printable, show_left_out, show_notes
 from certifare.errors import ArgumentError, LooksError
+from certifare.foundation.storage import atomic_folder, check_file, check_folder, check_writable
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
@@ -43,8 +42,12 @@ if TYPE_CHECKING:
     from certifare.certification.ledger import Ledger
     from certifare.tables.reading import Reading
 
+OUTPUT = (
+    "Write the certificate to this file. With --column also a new folder (a name without an ending), which gets the "
+    "column's cells as an encoder, too."
+)
 
-@dataclass(frozen=True, kw_only=True)
+
 class ColumnOptions(Options):
     """A column that is certified itself."""
 
@@ -56,9 +59,7 @@ class ColumnOptions(Options):
         "With --column: where the score is cut, such as 0.3,0.6. Fixed before these records were looked at.",
         metavar="NUMBERS",
         rare=True,
-    )
-    encoder_output: Path | None = option(
-        READING, "With --column: write the column's cells as an encoder, to count, verify and monitor.", rare=True
+        needs="column",
     )
 
 
@@ -74,7 +75,7 @@ def certify(
             help="Records that played no part in fitting (CSV, Parquet or Arrow), or counts files (certifare count)."
         ),
     ] = None,
-    output: Annotated[Path | None, declare(None, "Write the certificate to this file.", "--output", "-o")] = None,
+    output: Annotated[Path | None, declare(None, OUTPUT, "--output", "-o")] = None,
     max_bound: Annotated[float | None, declare(None, "Exit with status 1 if T* is above this.", "--max")] = None,
     *,
     database: DatabaseOptions,
@@ -87,14 +88,15 @@ def certify(
             "Cut a label that is a quantity into bands at these numbers: 20000,50000.",
             metavar="NUMBERS",
             rare=True,
+            needs="cut",
         ),
     ] = None,
-    second: SecondFileOptions,
+    sensitive_file: Annotated[Path | None, declare(COLUMNS, SENSITIVE_FILE, rare=True, needs="memory")] = None,
     metric: Annotated[
         str | None, declare(CLAIM, f"{METRIC}; that of the bundle's certificate unless given.", choices=METRICS)
     ] = None,
     claimed: ClaimOptions,
-    published: PublishOptions,
+    published: SuppressOptions,
     csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
@@ -105,33 +107,33 @@ def certify(
     The certificate of a bundle says how records are read; name columns for an encoder without one.
     With --column there is no encoder: the bound is about every rule that reads only that column of the records.
     """
-    import msgspec
-
     from certifare.certificates.claims import Claim
     from certifare.certification.ledger import open_ledger
 
     check_distance("--max", max_bound)
     place = find_records(encoder, data or [], database, itself.column, itself.cuts)
-    refuse_ignored(context, *place.conditions(roles), *(() if roles.label is None else ("relabelled",)))
-    terms = published.terms()
-    book = open_ledger(claimed.ledger)
-    document = None if place.known is None else place.known.document
-    certified = None if document is None else document.certificate.claim
-    name = metric or (certified.metric if certified else "demographic_parity")
+    certified = place.claim
+    metric = metric or (METRICS[0] if certified is None else certified.metric)
+    where = place.conditions(roles)
+    cut = metric != METRICS[0] and ("unread" in where or ("records" in where and roles.label is not None))
+    holds = {"equal_opportunity": metric == "equal_opportunity", "cut": cut}
+    refuse_ignored(context, *where, *(name for name, true in holds.items() if true))
+    terms, signer = published.terms(), signing_key(published.key)
+    bundled = itself.column is not None and output is not None and not output.suffix
+    if output is not None:
+        (check_folder if bundled else check_file)(output)
+        check_writable(output.parent)
+    ledger = open_ledger()
     claim = Claim(
-        metric=name,
-        confidence=book.confidence_of_look(claimed.confidence, claimed.looks),
+        metric=metric,
+        confidence=ledger.confidence_of_look(claimed.confidence, claimed.looks),
         positive=claimed.positive,
         min_group_size=claimed.min_group_size,
-        given=roles.given or (place.reading.given or None if name == "demographic_parity" else None),
+        given=roles.given or (place.reading.given or None if metric == METRICS[0] else None),
     )
-    _check_labels(claim, label_cuts)
-    reading = roles.reading(place.reading, roles.named_label, csv, label_cuts=cuts_of(label_cuts))
-    if claim.given is None and reading.given:
-        reading = msgspec.structs.replace(reading, given=msgspec.UNSET)
     counted = place.count(
-        reading,
-        {**second.second_file(), **csv.reading()},
+        _reading(place, roles, csv, claim, label_cuts),
+        {"sensitive_file": sensitive_file, **csv.reading()},
         labelled=claim.labelled,
         seed=roles.seed,
         # A label that the metric does not look at is named in the document.
@@ -144,17 +146,12 @@ def certify(
     claimed_each = certified.each if certified else ()
     each = claimed.each or bool(claimed_each and roles.groups in ((), claimed_each))
     certificate, reading = _certify(counted, claim, each)
-    certificate = _at_look(book, counted, certificate, claimed.looks)
-    if itself.encoder_output is not None and counted.column is not None:
-        written_column(counted.column, itself.encoder_output)
+    certificate = _at_look(ledger, counted, certificate, claimed.looks)
     if output is not None:
-        from certifare.document import write_document
-
-        named: dict[str, Any] = {"suppress_below": published.suppress, "dataset": published.dataset, "terms": terms}
-        named |= {**counted.named, "reading": reading, "command": command_line(context)}
-        write_document(output, certificate, signing_key(published.key), **named)
-    notes = (*notes, *(() if book.reason is None else (book.reason,)))
-    written = () if output is None else (f"written to {output}" + (", signed" if published.key else ", not signed"),)
+        named = {"suppress_below": published.suppress, "terms": terms, "command": command_line(context)}
+        _write(output, certificate, counted, signer, reading=reading, bundled=bundled, **named)
+    notes = (*notes, *(() if ledger.reason is None else (ledger.reason,)))
+    written = () if output is None else (f"written to {output}" + (", signed" if signer else ", not signed"),)
     above = max_bound is not None and certificate.bound > max_bound
     if above:
         from certifare.certificates.rounding import round_up
@@ -169,12 +166,28 @@ def certify(
     )
 
 
-def _check_labels(claim: Claim, label_cuts: str | None) -> None:
-    """Refuse options on labels that the metric does not look at."""
-    if claim.positive is not None and claim.metric != "equal_opportunity":
-        raise ArgumentError(f"--positive would be ignored with --metric {claim.metric}: it is for equal_opportunity.")
-    if label_cuts is not None and not claim.labelled:
-        raise ArgumentError(f"--label-cuts would be ignored with --metric {claim.metric}, which looks at no --label.")
+def _reading(
+    place: RecordsToCount, roles: RoleOptions, csv: CsvFormat, claim: Claim, label_cuts: str | None
+) -> Reading:
+    """Return how the records are read."""
+    import msgspec
+
+    reading = roles.reading(place.reading, roles.named_label, csv, label_cuts=cuts_of(label_cuts))
+    return msgspec.structs.replace(reading, given=msgspec.UNSET) if claim.given is None and reading.given else reading
+
+
+def _write(
+    output: Path, certificate: Certificate, counted: Counted, signer: Any, *, bundled: bool, **named: Any
+) -> None:
+    """Write the certificate to a file, or that of a column to a new folder, with its cells as an encoder."""
+    from certifare.document import write_document
+
+    if not bundled:
+        write_document(output, certificate, signer, **counted.named, **named)
+        return
+    with atomic_folder(output) as folder:
+        written_column(counted.column, folder / ENCODER)
+        write_document(folder / "certificate.json", certificate, signer, **counted.named, **named)
 
 
 def _check_columns(roles: RoleOptions, counted: Reading) -> None:

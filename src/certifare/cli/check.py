@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from certifare.cli.arguments import check_distance, listed
-from certifare.cli.honoured import of_search, refuse_ignored
+from certifare.cli.honoured import refuse_ignored
 from certifare.cli.options import CsvFormat, Json, Label, SearchOptions, Sensitive, TablePath, declare, with_options
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, out, printable
@@ -49,17 +49,14 @@ def check(
     """
     from certifare.frontier.readiness import check_table
 
-    refuse_ignored(context, *of_search(data, search.metric, search.kind))
+    refuse_ignored(context, *search.conditions(data))
     check_distance("--target", target)
     found = check_table(
         data,
         label=listed(label),
         sensitive=listed(sensitive),
         target=target,
-        **search.table(),
-        **csv.reading(),
-        **search.claim(),
-        **search.how(),
+        **search.keywords(csv),
     )
     emit(
         found.to_dict(),

@@ -40,7 +40,10 @@ def count(
     max_weight: Annotated[
         float | None,
         declare(
-            COLUMNS, "Largest weight (or size of a cluster) in the population. Holders must agree on it.", rare=True
+            COLUMNS,
+            "Largest weight (or size of a cluster) in the population. Holders must agree on it.",
+            rare=True,
+            needs="thinned",
         ),
     ] = None,
     csv: CsvFormat,

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from certifare.cli.arguments import check_distance
-from certifare.cli.honoured import printed, refuse_ignored
+from certifare.cli.honoured import refuse_ignored
 from certifare.cli.options import Json, Seed, Verbose, declare
 from certifare.cli.printing import show_bundle
 from certifare.cli.progress_bars import stages
@@ -55,7 +55,7 @@ def demo(
     from certifare.bundle import check_output, produce
     from certifare.data import adult
 
-    refuse_ignored(context, *printed(as_json or audit_kit))
+    refuse_ignored(context, *(() if as_json or audit_kit else ("printed",)))
     check_distance("--target", target)
     if audit_kit:
         _kit(context, output or Path("certifare-audit-kit"), TARGET if target is None else target, seed, as_json)

@@ -62,6 +62,7 @@ def encode(
             "Put ' before text that a spreadsheet would run as a formula. For .csv.",
             "--spreadsheet-safe",
             rare=True,
+            needs="as_csv",
         ),
     ] = False,
     *,
@@ -86,8 +87,7 @@ def encode(
     known = Certified.load(encoder)
     fitted = load_encoder(known.encoder)
     ending = output.suffix.lower()
-    where = of_records(data, stated=known.stated)
-    refuse_ignored(context, *where, *(["as_csv"] if ending == ".csv" else []))
+    refuse_ignored(context, *of_records(data, stated=known.stated), *(["as_csv"] if ending == ".csv" else []))
     _check(form, output, replace)
     reading = csv_format(known.reading, csv.reading())
     kept = _kept_columns(listed(keep), data, reading)

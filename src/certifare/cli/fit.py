@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from certifare.cli.arguments import check_distance, signing_key
-from certifare.cli.honoured import of_search, printed, refuse_ignored
+from certifare.cli.honoured import refuse_ignored
 from certifare.cli.options import (
     Address,
     CsvFormat,
     Json,
     Options,
-    PublishOptions,
     Replace,
     RequiredLabel,
     RequiredSensitive,
     SearchOptions,
+    SuppressOptions,
     TablePath,
     Verbose,
     declare,
@@ -35,18 +34,10 @@ from certifare.cli.terminal import emit
 from certifare.errors import ArgumentError
 
 
-@dataclass(frozen=True, kw_only=True)
 class GoalOptions(Options):
     """What a certificate has to reach, and where the work is done."""
 
     target: float | None = option(None, "The largest T* to accept; without it, the knee of the frontier is certified.")
-    min_ratio: float | None = option(
-        None,
-        "Instead of --target: the smallest ratio of selection rates (0.8: four fifths) of every classifier that "
-        "selects at least --min-rate of some group.",
-        rare=True,
-    )
-    min_rate: float | None = option(None, "With --min-ratio: the selection rate from which it must hold.", rare=True)
     engine: Address | None = option(
         None,
         "Work on a cluster, which reads the Parquet files itself: dask://host:8786, spark://host:7077; dask: starts "
@@ -54,6 +45,7 @@ class GoalOptions(Options):
         parser=Address,
         metavar="ADDRESS",
         rare=True,
+        needs="binary",
     )
 
 
@@ -68,7 +60,7 @@ def fit(
     output: Annotated[Path, declare(None, "Folder for the bundle.", "--output", "-o")] = Path("certifare-bundle"),
     replace: Replace = False,
     search: SearchOptions,
-    published: PublishOptions,
+    published: SuppressOptions,
     csv: CsvFormat,
     verbose: Verbose = False,
     as_json: Json = False,
@@ -87,7 +79,7 @@ def fit(
 
     terms = published.terms()
     large = goal.engine is not None or is_large(data)
-    refuse_ignored(context, *of_search(data, search.metric, search.kind, large=large), *printed(as_json))
+    refuse_ignored(context, *search.conditions(data, large=large), *(() if as_json else ("printed",)))
     check_distance("--target", goal.target)
     if published.suppress is not None and search.group_aware:
         raise ArgumentError(
@@ -102,23 +94,13 @@ def fit(
             label=tuple(label),
             sensitive=tuple(sensitive),
             target=goal.target,
-            min_ratio=goal.min_ratio,
-            min_rate=goal.min_rate,
             progress=progress,
-            **search.table(),
-            **csv.reading(),
-            **search.claim(),
-            **search.how(),
+            **search.keywords(csv),
         )
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            named = {
-                "suppress": published.suppress,
-                "dataset": published.dataset,
-                "terms": terms,
-                "command": command_line(context),
-            }
+            named = {"suppress": published.suppress, "terms": terms, "command": command_line(context)}
             bundle.save(output, key=signer, replace=replace, **named)  # type: ignore[arg-type]
     emit(
         {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and signer is not None},

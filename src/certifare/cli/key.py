@@ -14,7 +14,7 @@ from certifare.cli.options import Json, declare
 from certifare.cli.terminal import emit, out
 from certifare.errors import FileError
 
-app = typer.Typer(help="Make and show keys that sign certificates.", no_args_is_help=True)
+app = typer.Typer(add_completion=False, help="Make and show keys that sign certificates.", no_args_is_help=True)
 
 
 @app.command(cls=Command)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,14 +22,13 @@ if TYPE_CHECKING:
     from certifare.document import Document
 
 
-@dataclass(frozen=True, kw_only=True)
 class CourseOptions(Options):
     """Where the history is, what this period is called, and what the first run fixes."""
 
     history: Path = option(
         None, "File that keeps the counts of all periods; made by the first run.", default=Path("history.json")
     )
-    period: str | None = option(None, "What the period is called; the file's name unless given.")
+    period: str | None = option(None, "What the period is called; the file's name unless given.", needs="fresh")
     target: float | None = option(
         None, "First run: what the distance is held against; T* of the certificate unless given."
     )
@@ -77,7 +75,8 @@ def monitor(
     files = [DataFile(path) for path in data or ()]
     counts = [] if database.sql is not None else counts_files(files)
     fresh = bool(files) or database.sql is not None
-    refuse_ignored(context, *_conditions(files, counts, database))
+    place = ("sql",) if database.sql is not None else ("counts",) if counts else of_file(*files) if files else ()
+    refuse_ignored(context, *place, *(("fresh",) if fresh else ()))
     if fresh:
         database.check(files)
     if database.sql is not None and course.period is None:
@@ -89,8 +88,8 @@ def monitor(
     history = _history(course.history, known, document, course.fixed(), new_allowed=fresh)
     notes: tuple[str, ...] = ()
     if fresh:
-        place = RecordsToCount(known, files, counts, database)
-        counted = place.count(known.reading, csv.reading(), labelled=document.certificate.claim.labelled).records
+        source = RecordsToCount(known, files, counts, database)
+        counted = source.count(known.reading, csv.reading(), labelled=document.certificate.claim.labelled).records
         notes = counted.notes
         history = history.add(course.period or files[0].path.stem, counted.counts, digest=_digest_of(counted.checksum))
     findings = history.findings()
@@ -121,15 +120,6 @@ def monitor(
         outcome="DONE" if latest is None else latest.outcome,
         status=REFUSED if latest is not None and latest.refuted else 0,
     )
-
-
-def _conditions(files: Sequence[Any], counts: Sequence[Any], database: DatabaseOptions) -> tuple[str, ...]:
-    """Return the conditions under which options are honoured."""
-    if database.sql is not None:
-        return ("sql",)
-    if counts:
-        return ("counts",)
-    return of_file(files[0]) if files else ()
 
 
 def _load(bundle: Path, key: Path | None) -> tuple[Certified, Document]:

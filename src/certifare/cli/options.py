@@ -8,14 +8,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, dataclass_transform, get_type_hints
 
 import typer
 
-from certifare.cli.arguments import bands_of, check_terms, data_name, listed, second_file, single_label, split_shares
+from certifare.cli.arguments import bands_of, check_terms, listed, single_label
+from certifare.cli.honoured import of_file
 from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -34,15 +34,24 @@ class Address(str):
 
 
 def declare(
-    panel: str | None, help: str, *names: str, choices: tuple[str, ...] = (), rare: bool = False, **more: Any
+    panel: str | None,
+    help: str,
+    *names: str,
+    choices: tuple[str, ...] = (),
+    rare: bool = False,
+    needs: str = "",
+    **more: Any,
 ) -> Any:
     """Declare an option, in a panel of the help; only ``--help-all`` shows those that are ``rare``.
 
-    The help and the shell's completion list ``choices``, if there are any.
+    - ``choices``: listed by the help and the shell's completion.
+    - ``needs``: conditions (:mod:`certifare.cli.honoured`), one of which must hold for the option to matter.
     """
     if choices:
         more |= {"metavar": "|".join(choices), "autocompletion": lambda: list(choices)}
-    return typer.Option(*names, help=help, rich_help_panel=panel, hidden=rare, **more)
+    declared = typer.Option(*names, help=help, rich_help_panel=panel, hidden=rare, **more)
+    declared.needs = frozenset(needs.split())
+    return declared
 
 
 def option(panel: str | None, help: str, *names: str, default: Any = None, **more: Any) -> Any:
@@ -50,8 +59,12 @@ def option(panel: str | None, help: str, *names: str, default: Any = None, **mor
     return dataclasses.field(default=default, metadata={"option": declare(panel, help, *names, **more)})
 
 
+@dataclass_transform(kw_only_default=True)
 class Options:
-    """Base of the classes whose fields are options."""
+    """Base of the classes whose fields are options; they are dataclasses."""
+
+    def __init_subclass__(cls) -> None:
+        dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -113,23 +126,26 @@ TIES = (
     "column that identifies records. Its hash decides about records on a threshold, so that a person always gets the "
     "same cell."
 )
-Verbose = Annotated[bool, declare(READING, "Also print how the result was found, and a chart.", "--verbose", "-v")]
+Verbose = Annotated[
+    bool,
+    declare(READING, "Also print how the result was found, and a chart.", "--verbose", "-v", needs="printed"),
+]
 PublicKey = Annotated[Path | None, declare(None, "Public key that the signature must match.", "--key")]
 
 
 # -- in classes -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
 class CsvFile(Options):
     """How a CSV file is written, which differs from file to file: a certificate does not know it."""
 
-    delimiter: str | None = option(READING, "Delimiter of a CSV file; recognised unless given.", rare=True)
-    encoding: str | None = option(READING, "Encoding of a CSV file; recognised unless given.", rare=True)
+    delimiter: str | None = option(READING, "Delimiter of a CSV file; recognised unless given.", rare=True, needs="csv")
+    encoding: str | None = option(READING, "Encoding of a CSV file; recognised unless given.", rare=True, needs="csv")
     names: str | None = option(
         READING,
         "Column names of a CSV file without a header: age,job,,sex. An empty name leaves a column out.",
         rare=True,
+        needs="csv",
     )
 
     def reading(self) -> dict[str, Any]:
@@ -138,7 +154,6 @@ class CsvFile(Options):
         return {"delimiter": self.delimiter, "encoding": self.encoding, "header": self.names is None, "names": names}
 
 
-@dataclass(frozen=True, kw_only=True)
 class CsvFormat(CsvFile):
     """How a CSV file is read, whatever the certificate of a bundle does not say."""
 
@@ -147,9 +162,14 @@ class CsvFormat(CsvFile):
         "Text that stands for a missing value, besides the usual (?, NA, null …). Repeat for several.",
         metavar="TEXT",
         rare=True,
+        needs="unread_csv",
     )
     decimal: str | None = option(
-        READING, "Decimal sign of a CSV file; recognised unless given.", choices=(".", ","), rare=True
+        READING,
+        "Decimal sign of a CSV file; recognised unless given.",
+        choices=(".", ","),
+        rare=True,
+        needs="unread_csv",
     )
 
     def reading(self) -> dict[str, Any]:
@@ -159,17 +179,19 @@ class CsvFormat(CsvFile):
         return {**super().reading(), "missing": (*MISSING, *listed(self.missing)), "decimal": self.decimal}
 
 
-@dataclass(frozen=True, kw_only=True)
 class TermsOptions(Options):
     """What a producer states for the reader: who answers, what for, until when. It is signed with the certificate."""
 
-    producer: str | None = option(READING, "Organisation or person that answers for the certificate.", rare=True)
-    purpose: str | None = option(READING, "What the encoded data are for.", rare=True)
+    producer: str | None = option(
+        READING, "Organisation or person that answers for the certificate.", rare=True, needs="output"
+    )
+    purpose: str | None = option(READING, "What the encoded data are for.", rare=True, needs="output")
     valid_until: str | None = option(
         READING,
         "Last day on which the certificate is valid; verify refuses it afterwards.",
         metavar="YYYY-MM-DD",
         rare=True,
+        needs="output",
     )
 
     def terms(self) -> Terms:
@@ -177,18 +199,24 @@ class TermsOptions(Options):
         return check_terms(self.producer, self.purpose, self.valid_until)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PublishOptions(TermsOptions):
     """What a new certificate is published with."""
 
-    key: Path | None = option(READING, "Private key to sign with (certifare key new).")
+    key: Path | None = option(READING, "Private key to sign with (certifare key new).", needs="output")
+
+
+class SuppressOptions(PublishOptions):
+    """What a new certificate is published with, and how small its counts may be."""
+
     suppress: int | None = option(
-        READING, "Pool cells with fewer records of a group in the certificate; T* stays.", min=2, rare=True
+        READING,
+        "Pool cells with fewer records of a group in the certificate; T* stays.",
+        min=2,
+        rare=True,
+        needs="output",
     )
-    dataset: str | None = option(READING, "Name of the data in certificate and report.", callback=data_name, rare=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DatabaseOptions(Options):
     """A table in a database, whose records are counted there."""
 
@@ -198,7 +226,7 @@ class DatabaseOptions(Options):
         parser=Address,
         metavar="ADDRESS",
     )
-    table: str | None = option(None, "With --sql: the table, or schema.table.")
+    table: str | None = option(None, "With --sql: the table, or schema.table.", needs="sql")
 
     @property
     def place(self) -> tuple[str, str]:
@@ -215,50 +243,40 @@ class DatabaseOptions(Options):
             raise ArgumentError("--sql needs --table: the name of the table to count.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class DrawOptions(Options):
-    """How records were drawn."""
+    """How records are drawn."""
 
-    weight: str | None = option(COLUMNS, "Column of survey weights.", metavar="COLUMN")
-    cluster: str | None = option(COLUMNS, "Column that marks dependent records (household, patient).", metavar="COLUMN")
+    weight: str | None = option(COLUMNS, "Column of survey weights.", metavar="COLUMN", needs="undrawn")
+    cluster: str | None = option(
+        COLUMNS, "Column that marks dependent records (household, patient).", metavar="COLUMN", needs="undrawn"
+    )
     unknown_groups: bool = option(
         COLUMNS,
         "Count records without a group as a group of their own, instead of leaving them out.",
         "--unknown-groups",
         default=False,
         rare=True,
+        needs="unread",
     )
     population: str | None = option(
-        CLAIM, "With --cluster: the claim is about random clusters or random records.", choices=POPULATIONS, rare=True
-    )
-    seed: int = option(None, "Random seed.", default=0, min=0, rare=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WithinOptions(DrawOptions):
-    """How records were drawn, and within what groups are compared."""
-
-    given: str | None = option(
         CLAIM,
-        "Compare groups within each value of this column (a product, a region), which is then no feature.",
-        metavar="COLUMN",
+        "With --cluster: the claim is about random clusters or random records.",
+        choices=POPULATIONS,
         rare=True,
+        needs="cluster",
     )
+    seed: int = option(None, "Random seed.", default=0, min=0, rare=True, needs="random")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SecondFileOptions(Options):
-    """A second file, with sensitive columns."""
-
-    sensitive_file: Path | None = option(COLUMNS, "Second file, with sensitive columns; --on names the key.", rare=True)
-    on: str | None = option(COLUMNS, "With --sensitive-file: the column of both files that joins them.", rare=True)
-
-    def second_file(self) -> dict[str, Any]:
-        """Return the keywords of ``read_table``."""
-        return second_file(self.sensitive_file, self.on)
+GIVEN = option(
+    CLAIM,
+    "Compare groups within each value of this column (a product, a region), which is then no feature.",
+    metavar="COLUMN",
+    rare=True,
+)
+SENSITIVE_FILE = "Second file, with sensitive columns; the one column that both files have joins them."
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClaimOptions(Options):
     """What is claimed of the groups, and how looks at the certification records are counted."""
 
@@ -268,25 +286,18 @@ class ClaimOptions(Options):
         "--each",
         default=False,
     )
-    positive: str | None = option(CLAIM, POSITIVE)
+    positive: str | None = option(CLAIM, POSITIVE, needs="equal_opportunity")
     confidence: float = option(CLAIM, CONFIDENCE, default=0.95)
     looks: int | None = option(
         CLAIM, "Number of planned looks at the certification records, which share ε.", min=1, rare=True
     )
-    ledger: bool = option(
-        CLAIM,
-        "Count looks at the certification records (digests only, in your state folder).",
-        "--ledger/--no-ledger",
-        default=True,
-        rare=True,
-    )
     min_group_size: int = option(CLAIM, "Refuse groups with fewer certification records.", default=30, min=1, rare=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RoleOptions(WithinOptions):
+class RoleOptions(DrawOptions):
     """Roles of the columns of records, and how records are drawn."""
 
+    given: str | None = GIVEN
     sensitive: list[str] | None = option(COLUMNS, SENSITIVE, metavar="COLUMN")
     label: list[str] | None = option(COLUMNS, LABEL, metavar="COLUMN")
     cap: float | None = option(
@@ -294,6 +305,7 @@ class RoleOptions(WithinOptions):
         "With weights: thin to weights capped here, and bound what lies above (inf: no cap). The cap of the bundle's "
         "own certificate unless given.",
         rare=True,
+        needs="capped",
     )
 
     @property
@@ -326,35 +338,29 @@ class RoleOptions(WithinOptions):
             changes["cap"] = None
         return msgspec.structs.replace(known, **changes)
 
-    def draw_conditions(self, known: Reading, files: Any) -> tuple[str, ...]:
-        """Conditions of a draw from files by weights or clusters, whether options or the bundle ask for it."""
+    def draw_conditions(self, known: Reading, files: Any) -> Iterator[str]:
+        """Yield the conditions of a draw from files, whether options or the bundle ask for weights or clusters."""
         weight, cluster = self.weight or known.weight, self.cluster or known.cluster
-        population = self.population or known.population
-        holds = {
-            "undrawn": bool(files) and not known.drawn,
-            "drawn": weight is not None or cluster is not None,
-            "clustered": self.cluster is not None,
-            "thinned": population == "records" if cluster is not None else weight is not None,
-            "capped": weight is not None and cluster is None,
-        }
-        return tuple(name for name, true in holds.items() if true)
+        if files and not known.drawn:
+            yield "undrawn"
+        if weight is not None or cluster is not None:
+            yield "random"
+        if (self.population or known.population) == "records" if cluster is not None else weight is not None:
+            yield "thinned"
+        if weight is not None and cluster is None:
+            yield "capped"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchOptions(SecondFileOptions, ClaimOptions, WithinOptions):
+class SearchOptions(ClaimOptions, DrawOptions):
     """What a search for encoders tries, what it claims, and what the columns of its table are."""
 
+    given: str | None = GIVEN
+    sensitive_file: Path | None = option(COLUMNS, SENSITIVE_FILE, rare=True, needs="memory")
     metric: str = option(CLAIM, f"{METRIC}.", default=METRICS[0], choices=METRICS)
     kind: list[str] | None = option(
         SEARCH, "Kind of encoder. Repeat for several. Both boosted and tree unless given.", choices=KINDS
     )
     max_cells: int | None = option(SEARCH, "The most cells to try; 200 unless given.", min=2, rare=True)
-    gamma: list[float] | None = option(
-        SEARCH, "0: only the label matters; 1: only the groups. Repeat for several.", metavar="NUMBER", rare=True
-    )
-    min_cell_size: list[int] | None = option(
-        SEARCH, "Fewest training records of a cell. Repeat for several.", metavar="NUMBER", rare=True
-    )
     utility: str = option(
         SEARCH,
         "What encoders are compared by: share of the label's entropy, share of its variance, or accuracy.",
@@ -368,7 +374,9 @@ class SearchOptions(SecondFileOptions, ClaimOptions, WithinOptions):
         "--group-aware",
         default=False,
     )
-    tie_column: str | None = option(SEARCH, f"With --group-aware: a {TIES}", metavar="COLUMN", rare=True)
+    tie_column: str | None = option(
+        SEARCH, f"With --group-aware: a {TIES}", metavar="COLUMN", rare=True, needs="group_aware"
+    )
     categorical: list[str] | None = option(
         COLUMNS, "Read this column as categories. Repeat for several.", metavar="COLUMN"
     )
@@ -394,44 +402,34 @@ class SearchOptions(SecondFileOptions, ClaimOptions, WithinOptions):
         min=1,
         rare=True,
     )
-    split: str | None = option(
-        SEARCH,
-        "Shares of the train, select and certify parts (0.5,0.1,0.4); with --group-aware, of train and certify.",
-        metavar="T,S,C",
-        rare=True,
-    )
 
-    def table(self) -> dict[str, Any]:
-        """Say what the columns are, but for labels and groups, as ``read_table`` takes it."""
-        several = {name: listed(getattr(self, name)) for name in ("categorical", "drop", "feature")}
+    def keywords(self, csv: CsvFormat) -> dict[str, Any]:
+        """Return the keywords of ``produce``, ``sweep`` and ``check_table``, but for data, labels and groups."""
+        as_they_are = (
+            *("weight", "cluster", "each", "given", "sensitive_file"),
+            *("metric", "confidence", "positive", "min_group_size", "looks"),
+            *("utility", "group_aware", "tie_column", "seed", "pool_groups"),
+        )
         return {
-            **several,
-            **{name: getattr(self, name) for name in ("weight", "cluster", "each", "given")},
+            **{name: getattr(self, name) for name in as_they_are},
+            **{name: listed(getattr(self, name)) for name in ("categorical", "drop", "feature")},
             "missing_groups": "unknown" if self.unknown_groups else "drop",
+            "population": self.population or POPULATIONS[0],
+            "grid": up_to(self.max_cells, kinds=listed(self.kind) or KINDS),
             **bands_of(self.label_cuts),
-            **self.second_file(),
+            **csv.reading(),
         }
 
-    def claim(self) -> dict[str, Any]:
-        """Say what is claimed: keywords of ``Claim``."""
-        names = ("metric", "confidence", "positive", "min_group_size", "looks")
-        return {"population": self.population or POPULATIONS[0], **{name: getattr(self, name) for name in names}}
-
-    def how(self) -> dict[str, Any]:
-        """Say how encoders are searched for: keywords of ``produce`` and ``sweep``."""
-        names = ("utility", "group_aware", "tie_column", "seed", "pool_groups", "ledger")
-        return {"parts": self.parts(), "grid": self.grid(), **{name: getattr(self, name) for name in names}}
-
-    def grid(self) -> Any:
-        """Return what is tried."""
-        kinds = listed(self.kind) or ("boosted", "tree")
-        gammas = tuple(self.gamma) if self.gamma else None
-        sizes = tuple(self.min_cell_size) if self.min_cell_size else None
-        return up_to(self.max_cells, kinds=kinds, gammas=gammas, min_cell_sizes=sizes)
-
-    def parts(self) -> dict[str, float] | None:
-        """Return the shares of the parts; None for the usual ones."""
-        return None if self.split is None else split_shares(self.split, self.group_aware)
+    def conditions(self, data: Path, *, large: bool = False) -> tuple[str, ...]:
+        """Return what holds of a search in a table: where the table is, and what is claimed."""
+        holds = {
+            "large": large,
+            **dict.fromkeys(("memory", "undrawn", "unread"), not large),
+            "equal_opportunity": self.metric == "equal_opportunity",
+            "output": True,
+            "random": True,
+        }
+        return (*of_file(data), *(name for name, true in holds.items() if true))
 
 
 def up_to(max_cells: int | None, **settings: Any) -> Any:

@@ -15,11 +15,11 @@ from certifare.cli.options import (
     CLAIM,
     COLUMNS,
     CONFIDENCE,
+    LABEL,
     POSITIVE,
+    SENSITIVE,
     CsvFormat,
     Json,
-    Label,
-    Sensitive,
     declare,
     with_options,
 )
@@ -44,17 +44,18 @@ def plan(
             metavar="N|GROUP=N",
         ),
     ] = None,
-    share: Annotated[float, declare(None, "With --records 800: the share of one of the two groups.")] = 0.5,
-    sensitive: Sensitive = None,
-    label: Label = None,
+    share: Annotated[
+        float, declare(None, "With --records 800: the share of one of the two groups.", needs="together")
+    ] = 0.5,
+    sensitive: Annotated[list[str] | None, declare(COLUMNS, SENSITIVE, metavar="COLUMN", needs="records")] = None,
+    label: Annotated[list[str] | None, declare(COLUMNS, LABEL, metavar="COLUMN", needs="positives")] = None,
     metric: Annotated[
         str,
         declare(CLAIM, **CALIBRATED),
     ] = "demographic_parity",
-    positive: Annotated[str | None, declare(CLAIM, POSITIVE)] = None,
+    positive: Annotated[str | None, declare(CLAIM, POSITIVE, needs="positives")] = None,
     target: Annotated[float | None, declare(CLAIM, "Also show the records that this T* needs.")] = None,
     confidence: Annotated[float, declare(CLAIM, CONFIDENCE)] = 0.95,
-    cells: Annotated[list[int] | None, declare(COLUMNS, "Number of cells. Repeat for several.", min=2)] = None,
     *,
     csv: CsvFormat,
     as_json: Json = False,
@@ -79,7 +80,7 @@ def plan(
         sizes = _count(data, sensitive, label, Claim(metric=metric, positive=positive), csv.reading())
     else:
         sizes = _stated(stated_records or (), share)
-    rows = plan_table(sizes, tuple(cells or PLANNED_CELLS), epsilon_at(confidence), target=target)
+    rows = plan_table(sizes, PLANNED_CELLS, epsilon_at(confidence), target=target)
     document = {
         "metric": metric,
         "confidence": confidence,

@@ -25,7 +25,9 @@ def report(
     certificate: Annotated[Path, typer.Argument(help="A bundle's folder, or a certificate file.")],
     output: Annotated[
         Path | None,
-        declare(None, "File to write: .html, .pdf or .json; report.html unless given.", "--output", "-o"),
+        declare(
+            None, "File to write: .html, .pdf or .json; report.html unless given.", "--output", "-o", needs="written"
+        ),
     ] = None,
     key: PublicKey = None,
     as_json: Annotated[bool, declare(None, "Print the report's data as JSON, and write nothing.", "--json")] = False,

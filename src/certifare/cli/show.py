@@ -12,19 +12,23 @@ from rich.tree import Tree
 
 from certifare.cli.arguments import encoder_file
 from certifare.cli.honoured import refuse_ignored
-from certifare.cli.options import Json, PublicKey, declare
+from certifare.cli.options import Json, declare
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, out, printable
 from certifare.cli.verdicts import print_failures
 from certifare.errors import FileError
 from certifare.foundation.storage import open_regular
 
+#: The most cells that are listed; the JSON document has them all.
+MOST_LISTED = 30
+
 
 def show(
     context: typer.Context,
     path: Annotated[Path, typer.Argument(help="A bundle, an encoder.json or a certificate.json.")],
-    key: PublicKey = None,
-    cells: Annotated[int, declare(None, "How many cells to list; 0 lists all.", min=0)] = 30,
+    key: Annotated[
+        Path | None, declare(None, "Public key that the signature must match.", "--key", needs="certified")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print what a bundle, an encoder or a certificate holds.
@@ -40,9 +44,7 @@ def show(
     certificate_file = path / "certificate.json" if path.is_dir() else path
     is_encoder = path.is_dir() or _looks_like_encoder(path)
     is_certified = certificate_file.exists() and (path.is_dir() or not is_encoder)
-    # As JSON all cells are listed.
-    holds = {"listed": is_encoder and not as_json, "certified": is_certified}
-    refuse_ignored(context, "encoder" if is_encoder else "certificate", *(name for name, true in holds.items() if true))
+    refuse_ignored(context, "encoder" if is_encoder else "certificate", *(("certified",) if is_certified else ()))
     if is_certified:
         from certifare.document import read_document, verify_document
         from certifare.document.verification import ANY
@@ -62,7 +64,7 @@ def show(
             if verdict.figures_hold:
                 _print_certificate(document["certificate"], verdict)
         if "encoder" in document:
-            _print_cells(document["encoder"], cells)
+            _print_cells(document["encoder"])
             if document["encoder"]["nodes"]:
                 _print_tree(document["encoder"]["nodes"])
 
@@ -101,11 +103,11 @@ def _print_certificate(certificate: Any, verdict: Any) -> None:
     out.print()
 
 
-def _print_cells(encoder: dict[str, Any], most: int) -> None:
+def _print_cells(encoder: dict[str, Any]) -> None:
     cells = encoder["cells"]
     out.print(Text.assemble((f"{encoder['kind']} encoder", "bold"), f", {len(cells)} cells"))
     table = RichTable("cell", "records", "groups", "labels", "rules", box=None, pad_edge=False)
-    listed = cells[: most or None]
+    listed = cells[:MOST_LISTED]
     for cell in listed:
         table.add_row(
             str(cell["cell"]),
@@ -116,7 +118,7 @@ def _print_cells(encoder: dict[str, Any], most: int) -> None:
         )
     out.print(table)
     if len(listed) < len(cells):
-        out.print(f"… and {len(cells) - len(listed)} more (--cells 0 lists all)")
+        out.print(f"… and {len(cells) - len(listed)} more (--json lists all)")
     out.print()
 
 

@@ -38,7 +38,7 @@ def sign(
     from certifare.document.verification import ANY
     from certifare.report import render_html
 
-    refuse_ignored(context)
+    refuse_ignored(context, "output")
     given = {name: text for name, text in msgspec.structs.asdict(stated.terms()).items() if text is not None}
     signer = signing_key(key)
     assert signer is not None  # noqa: S101  (the key is required)

@@ -15,6 +15,7 @@ from certifare.cli.options import DatabaseOptions, RoleOptions
 from certifare.errors import ArgumentError, CountsError, DocumentError
 
 if TYPE_CHECKING:
+    from certifare.certificates.claims import Claim
     from certifare.certification.ledger import Ledger, Traces
     from certifare.document import Document
     from certifare.document.counts_files import CountsFile
@@ -125,14 +126,20 @@ class RecordsToCount:
 
         return Reading() if self.known is None else self.known.reading
 
+    @property
+    def claim(self) -> Claim | None:
+        """What the certificate beside the encoder claims."""
+        document = None if self.known is None else self.known.document
+        return None if document is None else document.certificate.claim
+
     def conditions(self, roles: RoleOptions) -> tuple[str, ...]:
         """Conditions under which options are honoured."""
         stated = self.known is not None and self.known.stated
         if self.database.sql is not None:
-            return of_records(stated=stated)
+            return tuple(of_records(stated=stated))
         if self.counts:
             return ("counts",)
-        return *of_records(*self.files, stated=stated), *roles.draw_conditions(self.reading, self.files)
+        return (*of_records(*self.files, stated=stated), "memory", *roles.draw_conditions(self.reading, self.files))
 
     def count(self, reading: Reading, csv: dict[str, Any], *, labelled: bool, **request: Any) -> Counted:
         """Count the records, wherever they are.

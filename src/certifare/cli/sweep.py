@@ -10,7 +10,7 @@ import typer
 from rich.table import Table as RichTable
 
 from certifare.cli.arguments import check_distance
-from certifare.cli.honoured import of_search, refuse_ignored
+from certifare.cli.honoured import refuse_ignored
 from certifare.cli.options import (
     CsvFormat,
     Json,
@@ -63,13 +63,13 @@ def sweep(
     """
     from certifare.frontier import sweep as sweep_table
 
-    refuse_ignored(context, *of_search(data, search.metric, search.kind))
+    refuse_ignored(context, *search.conditions(data))
     check_distance("--max", max_bound)
     _check_places(output or ())
-    roles = {"label": tuple(label), "sensitive": tuple(sensitive), **search.table(), **csv.reading()}
+    roles: dict[str, Any] = {"label": tuple(label), "sensitive": tuple(sensitive)}
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
-        frontier = sweep_table(data, progress=progress, **roles, **search.claim(), **search.how())
+        frontier = sweep_table(data, progress=progress, **roles, **search.keywords(csv))
         knee = frontier.best()
         best = None if max_bound is None else frontier.best(max_bound)
         for path in output or ():

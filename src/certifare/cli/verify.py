@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,17 +19,14 @@ STATUS = {"PASS": 0, "FAIL": REFUSED, "INCONCLUSIVE": INCONCLUSIVE}
 REQUIRED = "What is required"
 
 
-@dataclass(frozen=True, kw_only=True)
 class RequiredOptions(Options):
     """What is required of a certificate."""
 
     max_bound: float | None = option(REQUIRED, "The largest bound T* to accept.", "--max")
-    confidence: float = option(REQUIRED, "The least confidence to accept; 0 accepts any.", default=0.95)
+    confidence: float = option(REQUIRED, "The least joint confidence to accept; 0 accepts any.", default=0.95)
     metric: list[str] | None = option(
         REQUIRED, "The metric it must be about. Repeat to accept several.", choices=METRICS
     )
-    group: list[str] | None = option(REQUIRED, "A group it must be about. Repeat for several.", metavar="GROUP")
-    max_age: int | None = option(REQUIRED, "The most days since it was made.", min=0)
     max_looks: int | None = option(REQUIRED, "The most times that its records were looked at.", min=1)
 
 
@@ -74,8 +70,6 @@ def verify(
         min_confidence=required.confidence,
         max_bound=required.max_bound,
         metrics=listed(required.metric),
-        groups=listed(required.group),
-        max_age=required.max_age,
         max_looks=required.max_looks,
     )
     decided = None if predictions is None else read_predictions(predictions)

@@ -279,14 +279,11 @@ def make_app(studio: Studio, token: str, port: int) -> Starlette:
     return app
 
 
-def serve(studio: Studio, *, port: int = 0, show: Callable[[str], None]) -> None:
-    """Serve the studio until the process is interrupted, on a port (0: a free one); show the address with its token."""
+def serve(studio: Studio, *, show: Callable[[str], None]) -> None:
+    """Serve the studio on a free port until the process is interrupted; show the address with its token."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((HOST, port))
-        except OSError as error:
-            raise ArgumentError(f"Port {port} cannot be used: {error.strerror}. Name another with --port.") from error
+        listening.bind((HOST, 0))
         found, token = listening.getsockname()[1], secrets.token_urlsafe(32)
         # Requests are not logged: addresses hold the token, and names of files.
         app = make_app(studio, token, found)

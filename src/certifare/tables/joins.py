@@ -65,17 +65,24 @@ def join_groups(
 ) -> tuple[pa.Table, Roles, tuple[str, ...]]:
     """Add the sensitive columns that a second file has, joined by a key column; without a file, change nothing.
 
-    The key's values are unique in the second file, and it is no feature. Records whose key is not there have no group.
+    The key is the only column that both files have, unless it is named. Its values are unique in the second file, and it is no feature. Records whose key is not there have no group.
     """
     if path is None:
         if key is not None:
             raise ArgumentError(f"on={key!r} needs a second file to join (sensitive_file).")
         return native, roles, ()
     name = Path(path).name
-    if key is None:
-        raise ArgumentError(f"Name the key column that joins {name!r} to the records (--on; in Python on=).")
     groups, notes = read_file(path, missing=missing)
-    for table, where in ((native, "--on, in the records"), (groups, f"--on, in {name}")):
+    if key is None:
+        shared = [column for column in groups.column_names if column in native.column_names]
+        if len(shared) != 1:
+            found = f"have {', '.join(map(repr, shared))}" if shared else "have no column"
+            raise ArgumentError(
+                f"The records and {name!r} {found} in common: the key that joins them must be the only such column. "
+                "Rename columns, or name the key in Python (on=)."
+            )
+        (key,) = shared
+    for table, where in ((native, "on, in the records"), (groups, f"on, in {name}")):
         if key not in table.column_names:
             raise absent(key, table.column_names, where)
     wanted = _wanted(native.column_names, groups.column_names, roles.sensitive, name)

@@ -357,7 +357,7 @@ def read_table(
     sensitive_file : path, optional
         A second file that holds sensitive columns.
     on : str, optional
-        The key column that joins the two files (:func:`certifare.tables.joins.join_groups`).
+        The key column that joins the two files; the only column that both have unless given.
     **keywords
         Of :class:`~certifare.tables.roles.Roles`, as in :meth:`Table.from_frame`, and for a CSV file of
         :class:`~certifare.tables.files.CsvDialect`.
