@@ -115,7 +115,7 @@ def certify(
     certified = place.claim
     metric = metric or (METRICS[0] if certified is None else certified.metric)
     where = place.conditions(roles)
-    cut = metric != METRICS[0] and ("unread" in where or ("records" in where and roles.label is not None))
+    cut = metric != METRICS[0] and ("unread" in where or roles.label is not None)
     holds = {"equal_opportunity": metric == "equal_opportunity", "cut": cut}
     refuse_ignored(context, *where, *(name for name, true in holds.items() if true))
     terms, signer = published.terms(), signing_key(published.key)

@@ -65,7 +65,8 @@ def join_groups(
 ) -> tuple[pa.Table, Roles, tuple[str, ...]]:
     """Add the sensitive columns that a second file has, joined by a key column; without a file, change nothing.
 
-    The key is the only column that both files have, unless it is named. Its values are unique in the second file, and it is no feature. Records whose key is not there have no group.
+    The key is the only column that both files have, unless it is named. Its values are unique in the second file, and
+    it is no feature. Records whose key is not there have no group.
     """
     if path is None:
         if key is not None:
@@ -76,9 +77,9 @@ def join_groups(
     if key is None:
         shared = [column for column in groups.column_names if column in native.column_names]
         if len(shared) != 1:
-            found = f"have {', '.join(map(repr, shared))}" if shared else "have no column"
+            common = f"have {', '.join(map(repr, shared))}" if shared else "have no column"
             raise ArgumentError(
-                f"The records and {name!r} {found} in common: the key that joins them must be the only such column. "
+                f"The records and {name!r} {common} in common: the key that joins them must be the only such column. "
                 "Rename columns, or name the key in Python (on=)."
             )
         (key,) = shared
