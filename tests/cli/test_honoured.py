@@ -136,7 +136,7 @@ WAYS = {
         "bundle": (["{bundle}", "{csv}", "3"], {"records", "csv"}),
     },
     "report": {
-        "written": (["{certificate}", "--output", "{out}/r.md"], {"written"}),
+        "written": (["{certificate}", "--output", "{out}/r.json"], {"written"}),
         "JSON": (["{certificate}", "--json"], set()),
     },
 }
