@@ -597,7 +597,6 @@ def certifying(
     *,
     cells: int = 2,
     metric: str = "demographic_parity",
-    method: str = "exact",
     cap: float | None = None,
 ) -> bool:
     """Certify a given encoder on fresh records."""
@@ -611,14 +610,13 @@ def certifying(
         weights=None if population.weights is None else table["weight"],
         cap=cap,
         metric=metric,
-        method=method,
         min_group_size=5,
         missing="drop",
     )
     return certificate.bound < population.distance(encoder, metric) - ROUNDING
 
 
-def certifying_a_panel(people: Panel, seed: int, *, population: str = "clusters", method: str = "exact") -> bool:
+def certifying_a_panel(people: Panel, seed: int, *, population: str = "clusters") -> bool:
     """Certify a given encoder on the visits of fresh people."""
     encoder = panel_encoder(people)
     table = people.draw(PANEL_PEOPLE // 2, np.random.default_rng([seed, 7]))
@@ -629,13 +627,12 @@ def certifying_a_panel(people: Panel, seed: int, *, population: str = "clusters"
         clusters=table["person"],
         weights=None if people.weights is None else table["weight"],
         population=population,
-        method=method,
         min_group_size=5,
     )
     return certificate.bound < people.distance(encoder, population) - ROUNDING
 
 
-def certifying_households(seed: int, *, method: str, n: int = 40_000) -> bool:
+def certifying_households(seed: int, *, n: int = 40_000) -> bool:
     """Certify on households of one or four equal records, one of each kept."""
     population = replace(households(), weights=None)
     encoder = encoder_of(households(), 3)
@@ -646,7 +643,6 @@ def certifying_households(seed: int, *, method: str, n: int = 40_000) -> bool:
         table[["x"]].iloc[household],
         sensitive_features=table["group"].iloc[household],
         clusters=household,
-        method=method,
     )
     return certificate.bound < population.distance(encoder) - ROUNDING
 
@@ -1278,19 +1274,11 @@ def tracks() -> Iterator[Track]:
             half = partial(walking, length, alike=alike, safe=length // 2)
             yield Track(f"{name}, the second half just above the target", 1_000, half)
     yield Track("sequence of 12 encoders, lower limit", 1_000, partial(walking, 12, safe=12, lower=True))
-    for method in ("exact", "mcdiarmid", "lemmas"):
-        # With two cells the exact bound is sharp here: its own rate is close to 5 %, so it takes many jobs to see it.
-        jobs = 4_000 if method == "exact" else 1_000
-        yield Track(f"certify, {method}", jobs, partial(certifying, plain, 600, method=method))
-        yield Track(
-            f"certify, {method}, weights", 400, partial(certifying, households(), 6_000, cells=3, method=method)
-        )
-        yield Track(f"certify, {method}, clusters", 150, partial(certifying_households, method=method))
-        if method != "lemmas":
-            yield Track(
-                f"certify, {method}, capped weights", 400,
-                partial(certifying, heavy_tails(), 3_000, method=method, cap=1.0),
-            )  # fmt: skip
+    # With two cells the exact bound is sharp here: its own rate is close to 5 %, so it takes many jobs to see it.
+    yield Track("certify, exact", 4_000, partial(certifying, plain, 600))
+    yield Track("certify, exact, weights", 400, partial(certifying, households(), 6_000, cells=3))
+    yield Track("certify, exact, clusters", 150, certifying_households)
+    yield Track("certify, exact, capped weights", 400, partial(certifying, heavy_tails(), 3_000, cap=1.0))
     yield Track(
         "certify, capped weights, one group with a heavier tail", 400,
         partial(certifying, heavy_tails((0.006, 0.001)), 3_000, cap=1.0),

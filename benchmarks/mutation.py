@@ -55,7 +55,7 @@ CERTIFICATES = "tests/certificates/"
 TESTS = {
     "certificates/exact.py": ["test_exact.py", "test_bounding.py", "test_certificate.py"],
     "certificates/bounding.py": [
-        "test_bounding.py", "test_certificate.py", "test_tail.py", "test_lemmas.py", "test_population.py",
+        "test_bounding.py", "test_certificate.py", "test_tail.py", "test_population.py",
         "test_sequence.py", "test_calibrated_certificate.py",
     ],
     "certificates/calibrated.py": ["test_calibrated.py", "test_calibrated_certificate.py", "test_planning.py"],
@@ -73,7 +73,6 @@ TESTS = {
     "certificates/tail.py": ["test_tail.py", "test_bounding.py", "test_certificate.py"],
     "certificates/looks.py": ["test_looks.py", "test_certificate.py", "../certification/test_ledger.py"],
     "certificates/sampling.py": ["test_sampling.py", "test_tail.py", "test_population.py"],
-    "certificates/lemmas.py": ["test_lemmas.py", "test_certificate.py", "test_tail.py"],
     "certificates/counts.py": [
         "test_counts.py", "test_population.py", "test_certificate.py", "../engines/test_entries.py",
     ],

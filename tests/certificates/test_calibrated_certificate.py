@@ -140,8 +140,8 @@ def test_parts_of_other_methods_are_refused():
     counts = counts_of(equal_gaps([300, 200], 6))
     witness = Witness(groups=("g0", "g1"), label=None, cells=(0,))
     walked = FixedSequence.walk([counts], 0.5)
-    for options in ({"witness": counts}, {"witness": [witness]}, {"sequence": walked}, {"sum_counts": counts}):
-        with pytest.raises(ArgumentError, match=r"witness|sequence|lemmas"):
+    for options in ({"witness": counts}, {"witness": [witness]}, {"sequence": walked}):
+        with pytest.raises(ArgumentError, match=r"witness|sequence"):
             certify_counts(counts, method="calibrated", **options)
 
 
@@ -233,9 +233,8 @@ def test_other_counts_metrics_and_methods_are_refused():
         changed(made, counts=CellCounts(table, made.counts.groups)).verify()
     with pytest.raises(DocumentError):
         changed(made, estimate=made.estimate + 0.001).verify()
-    for method in ("exact", "mcdiarmid"):
-        with pytest.raises(DocumentError, match="leaves out"):
-            changed(made, method=method).verify()
+    with pytest.raises(DocumentError, match="leaves out"):
+        changed(made, method="exact").verify()
     labelled = certify_counts(counts_of(PLANS["six cells"], ["no", "yes"]), "equal_opportunity", method="calibrated")
     with pytest.raises((DocumentError, UnprovedClaimError)):
         changed(labelled, metric="equalized_odds_max", positive=None).verify()

@@ -50,7 +50,6 @@ class Population:
         dummy = certify_counts(
             CellCounts(np.full(shape, 40), range(g), None if len(shape) == 2 else range(labels)),
             metric,
-            method="mcdiarmid",
         )
         parts = [
             Part(groups=(str(i), str(j)), label=label, records=(1, 1), estimate=0.0, bound=distance(p[i], p[j]))

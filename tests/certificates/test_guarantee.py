@@ -162,9 +162,7 @@ def test_an_interval_holds_as_a_whole():
             continue
         counts = CellCounts([[x, y], [sizes[0] - x, sizes[1] - y]], "fm")
         for confidence in missed:
-            interval = certify_counts(
-                counts, confidence=confidence, method="mcdiarmid", min_group_size=1
-            ).for_classifier([1, 0])
+            interval = certify_counts(counts, confidence=confidence, min_group_size=1).for_classifier([1, 0])
             missed[confidence] += chance * (not interval.lower - 1e-9 <= distance <= interval.upper)
     assert missed[0.95] <= 0.05
     assert missed[0.90] > 0.06, "each of its limits holds with 95 %"
@@ -189,7 +187,7 @@ def test_interval_of_one_classifier_for_every_metric(metric, monkeypatch):
         for _ in range(runs):
             said = rng.binomial(n, share)
             counts = CellCounts(np.stack([said, n - said]), "abc", "01")
-            interval = certify_counts(counts, metric, method="mcdiarmid").for_classifier([1, 0])
+            interval = certify_counts(counts, metric).for_classifier([1, 0])
             misses += [interval.upper < true - 1e-12, interval.lower > true]
         for count in misses:
             assert_at_most(count, runs, EPSILON / 2)

@@ -172,7 +172,7 @@ def test_verification_recomputes_the_sequence(changes, message):
 def test_parts_of_a_certificate_with_a_sequence_must_agree():
     counts = tables(0.0, 0.05, 0.2)
     certificate = certified(FixedSequence.walk(counts, 0.15), counts)
-    for changes in ({"bound": 0.14}, {"candidates": 2}, {"method": "mcdiarmid"}):
+    for changes in ({"bound": 0.14}, {"candidates": 2}, {"method": "calibrated"}):
         with pytest.raises(DocumentError, match="its target is the bound"):
             msgspec.structs.replace(certificate, **changes)
     other = msgspec.structs.replace(certificate, counts=counts[0])
@@ -181,7 +181,7 @@ def test_parts_of_a_certificate_with_a_sequence_must_agree():
     with pytest.raises(DocumentError, match="leaves out what every one must say: The encoders of the"):
         msgspec.structs.replace(certificate, assumptions=ASSUMPTIONS).verify()
     with pytest.raises(ArgumentError, match="tested by the exact method"):
-        certify_counts(counts[1], method="mcdiarmid", sequence=certificate.sequence)
+        certify_counts(counts[1], method="calibrated", sequence=certificate.sequence)
 
 
 def test_pooling_small_cells_leaves_the_sequence_as_it_is():

@@ -133,14 +133,6 @@ def test_weights_and_clusters(encoder, fresh):
         certify(encoder, X, weights=[1.0, 2.0])
 
 
-def test_the_papers_procedure_splits_the_records(encoder, fresh):
-    X, _ = fresh
-    certificate = certify(encoder, X, method="lemmas")
-    assert certificate.counts.n_records + certificate.sum_counts.n_records == len(X)
-    assert certificate.bound > certify(encoder, X).bound
-    assert certificate.verify() is certificate
-
-
 def test_missing_groups(encoder, fresh):
     X, _ = fresh
     X = X.assign(sex=X["sex"].where(np.arange(len(X)) >= 40, None))

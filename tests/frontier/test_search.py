@@ -229,7 +229,7 @@ def test_select_and_certify_parts_are_drawn_independently():
         def count(part, j):
             return part.count(part.features[f"x{j}"].to_numpy(), 2)
 
-        chosen = min(range(len(rules)), key=lambda j: certify_counts(count(select, j), method="mcdiarmid").estimate)
+        chosen = min(range(len(rules)), key=lambda j: certify_counts(count(select, j)).estimate)
         misses += certify_counts(count(certify, chosen)).bound < 0.2
     assert misses <= 5  # of 30 at ε = .05
 

@@ -127,7 +127,7 @@ def hostile_report():
     counts = CellCounts(
         np.stack(shares, axis=1).reshape(40, 5, 2), HOSTILE, ["no", "</svg>" + SCRIPT], [Exclusion(SCRIPT, 12)]
     )
-    certificate = certify_counts(counts, "equalized_odds_max", method="mcdiarmid")
+    certificate = certify_counts(counts, "equalized_odds_max")
     columns = {"sensitive": [SCRIPT, "a b"], "label": SCRIPT}
     document = sign(make_statement(certificate, suppress_below=20, command=SCRIPT, reading=columns), None)
     points = [{"kind": SCRIPT, "bound": 0.1, "accuracy": 0.8}, {"kind": "b", "bound": 0.2, "accuracy": 0.9}]

@@ -398,7 +398,7 @@ def test_nothing_from_data_changes_the_direction_of_text():
         ["no", f"yes{directions}"],
         [Exclusion(f"no consent{directions}", 12)],
     )
-    certificate = certify_counts(counts, "equal_opportunity", method="mcdiarmid", positive=f"yes{directions}")
+    certificate = certify_counts(counts, "equal_opportunity", positive=f"yes{directions}")
     columns = {"sensitive": [f"sex{directions}"], "label": f"paid{directions}"}
     statement = make_statement(certificate, reading=columns, dataset=f"people{directions}", command=f"fit{directions}")
     data = report_data(sign(statement, None))

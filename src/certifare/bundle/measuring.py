@@ -68,7 +68,7 @@ def measure_boosting(search: Search | CalibratedSearch) -> Measured | None:
     labelled = [y.codes >= 0 for y in table.labels]
     predicted = forecasts[0].argmax(axis=1)
     counts = table.count(predicted, forecasts[0].shape[1], labels=search.claim.labelled)
-    claim = replace(search.claim, method="mcdiarmid", min_group_size=1)
+    claim = replace(search.claim, method="exact", min_group_size=1)
     certificate = issue(Evidence(counts, tail=search.certify_sample.tail), claim)
     return Measured(
         Performance.of(

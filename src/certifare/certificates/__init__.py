@@ -1,8 +1,8 @@
 """Certificates: bounds on distances between groups, as functions of counts alone.
 
 Nothing here looks at a record. :mod:`~certifare.certificates.counts` holds the table that everything is computed
-from; :mod:`~certifare.certificates.exact` and :mod:`~certifare.certificates.lemmas` bound the distance of two
-groups; :mod:`~certifare.certificates.claims` makes metrics of such distances;
+from; :mod:`~certifare.certificates.exact` bounds the distance of two groups, :mod:`~certifare.certificates.calibrated`
+that of calibrated cells; :mod:`~certifare.certificates.claims` makes metrics of such distances;
 :mod:`~certifare.certificates.sequence` tests several encoders against a target;
 :mod:`~certifare.certificates.bounding` computes all figures of a certificate, by method; and
 :mod:`~certifare.certificates.issuing` puts a :class:`Certificate` together.

@@ -13,11 +13,6 @@ SET_THRESHOLDS = (
 )
 #: An assumption that begins with this word states that the certificate is not valid.
 VOID = "VOID"
-#: Additional assumption of the paper's bound.
-ONE_POPULATION = (
-    "The samples for base rates, cells and sum were drawn from one population, shares of the groups included, the last "
-    "independently of the others."
-)
 #: Additional assumption of a bound by a fixed sequence.
 FIXED_IN_ADVANCE = (
     "The encoders of the sequence, their order and the target were fixed before any certification record was looked at."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.certificates.assumptions import CAP_FIXED, FIXED_IN_ADVANCE, ONE_POPULATION, READS_GROUP
+from certifare.certificates.assumptions import CAP_FIXED, FIXED_IN_ADVANCE, READS_GROUP
 from certifare.certificates.calibrated import CalibratedLimits, Gaps
 from certifare.certificates.claims import (
     RECOMPUTATION_TOLERANCE,
@@ -33,11 +33,9 @@ from certifare.certificates.claims import (
     gaps_of,
     pair_of,
     statistic,
-    stratum,
 )
-from certifare.certificates.counts import LABEL_MISSING, CellCounts, Exclusion, merge_exclusions
+from certifare.certificates.counts import LABEL_MISSING, CellCounts
 from certifare.certificates.exact import difference_limit, hoeffding_radius
-from certifare.certificates.lemmas import PAPER_BUDGET, check_budget, lemmas_bound, one_population
 from certifare.certificates.rounding import at_least, written
 from certifare.certificates.sequence import FixedSequence
 from certifare.certificates.tail import Tail, distance_level, lowered, raised, unlowered, unraised
@@ -52,19 +50,6 @@ class Evidence:
     sequence: FixedSequence | None = None
     tail: Tail | None = None
     witness: CellCounts | tuple[Witness, ...] = ()
-    base_counts: CellCounts | None = None
-    sum_counts: CellCounts | None = None
-    budget: tuple[float, float, float] | None = None
-
-    @property
-    def samples(self) -> tuple[CellCounts, ...]:
-        """All samples that were counted."""
-        return tuple(table for table in (self.counts, self.base_counts, self.sum_counts) if table is not None)
-
-    @property
-    def exclusions(self) -> tuple[Exclusion, ...]:
-        """Records left out of any sample, and why."""
-        return merge_exclusions(exclusion for table in self.samples for exclusion in table.exclusions)
 
     @property
     def witnesses(self) -> tuple[Witness, ...]:
@@ -74,28 +59,17 @@ class Evidence:
     def assumptions(self, method: str) -> tuple[str, ...]:
         """Return what a bound by this evidence assumes in addition to what every bound does."""
         return (
-            *((ONE_POPULATION,) if method == "lemmas" else ()),
             *((READS_GROUP,) if method == "calibrated" else ()),
             *((FIXED_IN_ADVANCE,) if self.sequence is not None else ()),
             *((CAP_FIXED,) if self.tail is not None else ()),
         )
 
     def check(self, method: str) -> None:
-        """Refuse evidence that the method does not use; raise if evidence that it needs is missing."""
+        """Refuse evidence that the method does not use."""
         if self.sequence is not None and method != "exact":
             raise ArgumentError(f"method={method!r}: a sequence is tested by the exact method.")
         if method == "calibrated" and (isinstance(self.witness, CellCounts) or self.witness):
             raise ArgumentError('method="calibrated" has a lower limit without a witness: leave witness out.')
-        if method != "lemmas":
-            if not (self.base_counts is None and self.sum_counts is None and self.budget is None):
-                raise ArgumentError(f'base_counts, sum_counts and budget are for method="lemmas", not for {method!r}.')
-            return
-        if self.tail is not None:
-            raise ArgumentError('method="lemmas" is not proved for capped weights: leave the cap out, or use "exact".')
-        if self.sum_counts is None:
-            raise ArgumentError(
-                'method="lemmas" uses a sample of its own for the sum: pass sum_counts= beside the counts.'
-            )
 
     def fitted(self, claim: Claim) -> Evidence:
         """Return the evidence by the labels that the claim looks at, with witnesses chosen; refuse what cannot fit."""
@@ -103,36 +77,16 @@ class Evidence:
         counts, tail = self.counts, self.tail
         if not claim.labelled:
             counts, tail = _without_labels(counts, claim), None if tail is None else tail.without_labels()
-        strata = claim.check(counts)
+        claim.check(counts)
         witnesses = self.witnesses
         if isinstance(self.witness, CellCounts):
-            _same_cells(counts, self.witness, "witness")
+            if self.witness.n_cells != counts.n_cells:
+                raise CountsError(f"witness has {self.witness.n_cells} cells, the counts have {counts.n_cells}.")
             witnesses = choose_witnesses(claim, counts, self.witness)
         check_witnesses(claim, counts, witnesses)
         if tail is not None:
             tail.check(counts)
-        evidence = replace(self, counts=counts, tail=tail, witness=witnesses)
-        return evidence._with_paper_samples(claim, strata) if claim.method == "lemmas" else evidence
-
-    def _with_paper_samples(self, claim: Claim, strata: Sequence[str | None]) -> Evidence:
-        """Return the samples of the paper's bound by the groups and labels of the counts, and its budget.
-
-        Base rates that were taken from the counts themselves need no table of their own.
-        """
-        base = None if self.base_counts is None else self._alike(self.base_counts, "base_counts", claim, strata)
-        if base is not None and np.array_equal(base.table, self.counts.table):
-            base = None
-        sums = None if self.sum_counts is None else self._alike(self.sum_counts, "sum_counts", claim, strata)
-        return replace(self, base_counts=base, sum_counts=sums, budget=check_budget(self.budget or PAPER_BUDGET))
-
-    def _alike(self, sample: CellCounts, name: str, claim: Claim, strata: Sequence[str | None]) -> CellCounts:
-        """Return another sample with groups and labels in the order of the counts; refuse one of another population."""
-        _same_cells(self.counts, sample, name)
-        alike = sample.like(self.counts)
-        replace(claim, min_group_size=1).check(alike)
-        for label in strata:
-            one_population(stratum(self.counts, label), stratum(alike, label), name, cells=name == "sum_counts")
-        return alike
+        return replace(self, counts=counts, tail=tail, witness=witnesses)
 
 
 @dataclass(frozen=True)
@@ -188,19 +142,6 @@ def _exact(evidence: Evidence, claim: Claim) -> Figures:
     return replace(target, bound=sequence.target)
 
 
-def _mcdiarmid(evidence: Evidence, claim: Claim) -> Figures:
-    """Bound by a closed form, which is always above the exact limit."""
-    return _from_pairs(evidence, claim, _mcdiarmid_pair)
-
-
-def _lemmas(evidence: Evidence, claim: Claim) -> Figures:
-    """Bound as the paper does, by three samples; the estimate is that of the last."""
-    if evidence.sum_counts is None or evidence.budget is None:
-        raise ArgumentError('method="lemmas" needs sum_counts and a budget.')
-    tables = (evidence.base_counts or evidence.counts, evidence.counts, evidence.sum_counts)
-    return _from_pairs(evidence, claim, partial(_lemmas_pair, evidence.budget), tables)
-
-
 def _calibrated(evidence: Evidence, claim: Claim) -> Figures:
     """Bound by what the plan gives: all pairs of groups jointly, and each by itself."""
     plan = _Plan.of(evidence, claim)
@@ -240,7 +181,7 @@ class _Plan:
         counts, tail = evidence.counts, evidence.tail
         (label,) = strata = claim.strata(counts)
         epsilon = claim.epsilon(strata)
-        parts = bound_parts((counts,), claim, lambda tables, level: 0.0)
+        parts = bound_parts(counts, claim, lambda table, level: 0.0)
         return cls(
             gaps_of(counts, label),
             distance_level(epsilon, capped=tail is not None),
@@ -270,8 +211,6 @@ class _Plan:
 #: How to compute the figures by each method.
 BOUNDS: dict[str, Callable[[Evidence, Claim], Figures]] = {
     "exact": _exact,
-    "mcdiarmid": _mcdiarmid,
-    "lemmas": _lemmas,
     "calibrated": _calibrated,
 }
 
@@ -280,42 +219,31 @@ def _from_pairs(
     evidence: Evidence,
     claim: Claim,
     pair_bound: PairBound,
-    tables: tuple[CellCounts, ...] = (),
     *,
     raised_by_tail: bool = True,
 ) -> Figures:
     """Bound every pair of groups, and put the metric together from their bounds."""
     tail = evidence.tail if raised_by_tail else None
-    parts = bound_parts(tables or (evidence.counts,), claim, pair_bound, tail)
+    parts = bound_parts(evidence.counts, claim, pair_bound, tail)
     return Figures(
         bound=min(1.0, combine(claim.distance, [(part.label, part.bound) for part in parts])),
         estimate=combine(claim.distance, [(part.label, part.estimate) for part in parts]),
-        lower=_lower_limit(evidence, claim),
+        lower=lower_limit(evidence, claim),
         parts=parts,
     )
 
 
-def _exact_pair(tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
-    n0, n1, m = statistic(tables[0])
+def _exact_pair(table: NDArray[np.int64], epsilon: float) -> float:
+    n0, n1, m = statistic(table)
     return max(0.0, difference_limit(n0, n1, m, epsilon))
 
 
-def _mcdiarmid_pair(tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
-    n0, n1, m = statistic(tables[0])
-    return min(1.0, m / (n0 * n1) + hoeffding_radius(n0, n1, epsilon))
-
-
-def _lemmas_pair(budget: Sequence[float], tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
-    base, cells, sums = tables
-    return lemmas_bound(base, cells, sums, epsilon, budget)
-
-
-def _target_pair(target: float, labels: int, tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
+def _target_pair(target: float, labels: int, table: NDArray[np.int64], epsilon: float) -> float:
     """Return the bound of one pair by a sequence: the target; for a mean over labels, all of it in one label."""
     return min(1.0, at_least(labels * written(target)))
 
 
-def _lower_limit(evidence: Evidence, claim: Claim) -> float:
+def lower_limit(evidence: Evidence, claim: Claim) -> float:
     """Lower confidence limit of the metric: by witnesses, or without them by a closed form."""
     counts, tail, distance = evidence.counts, evidence.tail, claim.distance
     strata = claim.strata(counts)
@@ -361,9 +289,3 @@ def _without_labels(counts: CellCounts, claim: Claim) -> CellCounts:
             "all records: count again without a label. (counts.without_labels() makes a claim about the others alone.)"
         )
     return counts.without_labels()
-
-
-def _same_cells(counts: CellCounts, other: CellCounts, name: str) -> None:
-    """Refuse another sample that was counted by other cells."""
-    if other.n_cells != counts.n_cells:
-        raise CountsError(f"{name} has {other.n_cells} cells, the counts have {counts.n_cells}.")

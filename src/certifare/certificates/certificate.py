@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from certifare.certificates.assumptions import ASSUMPTIONS, FIXED_LOOKS, NOT_CLAIMED, OTHER_PEOPLE, VOID, assumed
 from certifare.certificates.bounding import Evidence, Figures, check_figures, compute_figures
-from certifare.certificates.claims import Claim, Part, Scope, Witness, check_witnesses, combine, stratum
+from certifare.certificates.claims import METHODS, Claim, Part, Scope, Witness, check_witnesses, combine, stratum
 from certifare.certificates.classifier import Interval, classifier_interval
 from certifare.certificates.consequences import Consequences
 from certifare.certificates.counts import CellCounts, Exclusion, decode_counts, encode_counts
@@ -67,9 +67,6 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
     witnesses : tuple of Witness
         The set of cells, chosen on other records, that the lower limit rests on; one for each label where the metric is
         a mean over labels.
-    base_counts, sum_counts : CellCounts or None
-        For ``method="lemmas"``: the other samples, by the same cells, groups and labels. Where there are no
-        ``base_counts``, ``counts`` serve for base rates, too.
     pools : tuple of tuple of int
         Cells that the counts show together, in the row of the first; the rows of the others are zero
         (:func:`certifare.document.suppress`).
@@ -98,9 +95,10 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
     tail: Tail | None = None
     positive: str | None = None
     witnesses: tuple[Witness, ...] = ()
-    base_counts: CellCounts | None = None
-    sum_counts: CellCounts | None = None
-    budget: tuple[float, float, float] | None = None
+    # Samples of the paper's bound, which certifare no longer issues. Older readers look for the fields.
+    base_counts: None = None
+    sum_counts: None = None
+    budget: None = None
     seed: int | None = None
     effective_size: float | None = None
     pools: tuple[tuple[int, ...], ...] = ()
@@ -167,17 +165,8 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
         check_pools(self.pools, counts, self.witnesses)
         if self.tail is not None:
             self.tail.check(counts)
-        if self.method == "lemmas" and self.budget is None:
-            raise DocumentError('method="lemmas" needs a budget.')
-        if self.method in ("lemmas", "calibrated") and self.pools:
-            raise DocumentError(f"method={self.method!r} looks at single cells, which pools do not show.")
-        for name, other in (("base_counts", self.base_counts), ("sum_counts", self.sum_counts)):
-            if other is not None and (
-                (other.n_cells, other.groups, other.labels) != (counts.n_cells, counts.groups, counts.labels)
-            ):
-                raise DocumentError(f"{name} and counts have different cells, groups or labels.")
-        if self.seed is not None and self.base_counts is not None:
-            raise DocumentError("records split into halves by a seed leave none for base_counts.")
+        if self.method == "calibrated" and self.pools:
+            raise DocumentError("the bound of calibrated cells looks at single cells, which pools do not show.")
 
     # -- what it rests on ---------------------------------------------------------------------------------------
 
@@ -196,14 +185,12 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
     @property
     def evidence(self) -> Evidence:
         """The counts and samples that the figures are computed from."""
-        return Evidence(
-            self.counts, self.sequence, self.tail, self.witnesses, self.base_counts, self.sum_counts, self.budget
-        )
+        return Evidence(self.counts, self.sequence, self.tail, self.witnesses)
 
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
         """Records left out, and why."""
-        return self.evidence.exclusions
+        return self.counts.exclusions
 
     @property
     def silences(self) -> tuple[str, ...]:
@@ -256,7 +243,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
         An encoder that was chosen from a sequence by these records has a share of ε here: its tests were of another
         claim.
         """
-        if not self.claim.each or self.pools or self.method not in ("exact", "mcdiarmid"):
+        if not self.claim.each or self.pools or self.method != "exact":
             return None
         if len(self.counts.groups) < math.prod(len(groups) for _, groups in self.claim.divided(self.counts.groups)):
             return None
@@ -356,15 +343,15 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
         check_draw(
             self.population,
             self.exclusions,
-            records=sum(table.n_records for table in self.evidence.samples),
+            records=self.counts.n_records,
             effective_size=self.effective_size,
             capped=self.tail is not None,
         )
         drawn = self.effective_size is not None
-        # Several holders have a seed each. Halves for the paper's bound are drawn, or given.
+        # Several holders have a seed each.
         if drawn and self.seed is None and OTHER_PEOPLE not in self.assumptions:
             raise DocumentError("Records were drawn, and the certificate does not say by which seed.")
-        if self.seed is not None and not drawn and self.method != "lemmas":
+        if self.seed is not None and not drawn:
             raise DocumentError(f"The certificate has the seed {self.seed} of a draw, and no draw.")
 
     # -- showing it -------------------------------------------------------------------------------------------
@@ -378,6 +365,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
     def from_dict(cls, document: Mapping[str, Any]) -> Certificate:
         """Read what :meth:`to_dict` wrote, checking types, ranges and names; :meth:`verify` checks the figures."""
         try:
+            check_method(document)
             return msgspec.convert(dict(document), cls, dec_hook=decode_counts)
         except (msgspec.ValidationError, TypeError, CertifareError) as error:
             raise DocumentError(f"Not a certificate: {error}") from error
@@ -422,6 +410,16 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
 
     def __repr__(self) -> str:
         return f"<Certificate: {self}>"
+
+
+def check_method(document: object) -> None:
+    """Refuse a certificate by a bound that certifare does not verify, before anything else is read."""
+    method = document.get("method") if isinstance(document, Mapping) else None
+    if isinstance(method, str) and method not in METHODS:
+        raise DocumentError(
+            f"The certificate is by the method {method!r}, which this version of certifare does not verify. Ask for "
+            f"one by the method {' or '.join(map(repr, METHODS))}."
+        )
 
 
 def check_pools(pools: Sequence[tuple[int, ...]], counts: CellCounts, witnesses: Sequence[Witness]) -> None:

@@ -36,7 +36,7 @@ from certifare.foundation.formatting import amount, listing
 from certifare.foundation.levels import INTERSECTION, name_of
 
 Combine = Literal["max", "mean"]
-METHODS = ("exact", "mcdiarmid", "lemmas", "calibrated")
+METHODS = ("exact", "calibrated")
 #: Two computations of one figure may differ by the rounding of different machines.
 RECOMPUTATION_TOLERANCE = 1e-9
 #: Labels whose names say that they are the positive one of two.
@@ -140,8 +140,8 @@ class Pair:
         return np.stack([table[:, list(members)].sum(axis=1) for members in self.members], axis=1)
 
 
-#: Bounds the distance of two groups from tables (cells × 2) at a level ε. Most bounds use one table.
-PairBound = Callable[[Sequence[NDArray[np.int64]], float], float]
+#: Bounds the distance of two groups from a table (cells × 2) at a level ε.
+PairBound = Callable[[NDArray[np.int64], float], float]
 
 
 def metric_of(name: str) -> Metric:
@@ -160,7 +160,7 @@ class Claim:
     metric : {"demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"}
     confidence : float
         1 − ε.
-    method : {"exact", "mcdiarmid", "lemmas", "calibrated"}
+    method : {"exact", "calibrated"}
     candidates : int
         How many encoders share ε.
     positive : str or None
@@ -458,29 +458,29 @@ def estimate_of(table: NDArray[np.int64]) -> float:
 
 
 def bound_parts(
-    tables: Sequence[CellCounts],
+    counts: CellCounts,
     claim: Claim,
     pair_bound: PairBound,
     tail: Tail | None = None,
 ) -> tuple[Part, ...]:
-    """Bound every pair of the claim; estimates come from the last table.
+    """Bound every pair of the claim.
 
     With a cap on the weights, the bound is raised by the share of weight above it.
     """
     parts = []
-    epsilon = claim.epsilon(claim.strata(tables[0]))
+    epsilon = claim.epsilon(claim.strata(counts))
     level = distance_level(epsilon, capped=tail is not None)
-    for pair in claim.pairs(tables[0]):
-        pair_tables = [pair.table(table) for table in tables]
-        sizes = pair_tables[-1].sum(axis=0)
-        share = 0.0 if tail is None else tail.share(tables[0], pair, epsilon)
+    for pair in claim.pairs(counts):
+        table = pair.table(counts)
+        sizes = table.sum(axis=0)
+        share = 0.0 if tail is None else tail.share(counts, pair, epsilon)
         parts.append(
             Part(
                 groups=pair.groups,
                 label=pair.label,
                 records=(int(sizes[0]), int(sizes[1])),
-                estimate=estimate_of(pair_tables[-1]),
-                bound=min(1.0, raised(pair_bound(pair_tables, level), share)),
+                estimate=estimate_of(table),
+                bound=min(1.0, raised(pair_bound(table, level), share)),
                 attribute=pair.attribute,
             )
         )

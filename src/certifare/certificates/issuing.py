@@ -8,7 +8,6 @@ from certifare.certificates.bounding import Evidence, compute_figures
 from certifare.certificates.certificate import Certificate
 from certifare.certificates.claims import Claim, Witness
 from certifare.certificates.counts import CellCounts
-from certifare.certificates.lemmas import check_budget
 from certifare.certificates.population import BY_WEIGHT, population_of
 from certifare.certificates.provenance import Provenance
 from certifare.certificates.sampling import Subsample
@@ -29,9 +28,6 @@ def certify_counts(
     drawn: Subsample | None = None,
     positive: object = None,
     witness: CellCounts | Sequence[Witness] | None = None,
-    base_counts: CellCounts | None = None,
-    sum_counts: CellCounts | None = None,
-    budget: Sequence[float] | None = None,
     min_group_size: int = 30,
 ) -> Certificate:
     """Bound a distance between groups, for every classifier on the cells, from counts alone.
@@ -45,9 +41,9 @@ def certify_counts(
         The distance. Equalized odds is the mean over labels, or with ``_max`` the largest.
     confidence : float
         1 − ε, the probability with which the bound holds, from 0.5 up.
-    method : {"exact", "mcdiarmid", "lemmas", "calibrated"}
-        The exact bound; a closed form that is always above it; the paper's, which needs ``sum_counts``; or the bound
-        of calibrated cells, whose thresholds in each group were set by these records and no others.
+    method : {"exact", "calibrated"}
+        The exact bound; or that of calibrated cells, whose thresholds in each group were set by these records and no
+        others.
     candidates : int
         How many encoders were certified on the same records to choose from. Each gets ε / candidates, so that all
         their certificates hold together.
@@ -56,7 +52,7 @@ def certify_counts(
         is the target then, and the sequence's length is the number of candidates.
     tail : Tail, optional
         The weight above a cap, where the records were thinned to capped weights (:func:`certifare.thin`). A tenth of ε
-        bounds its share, and the bound is raised by that. Not for ``method="lemmas"``.
+        bounds its share, and the bound is raised by that.
     drawn : Subsample, optional
         How the records were drawn (:func:`certifare.thin`, :func:`certifare.one_per_cluster`). The certificate says so;
         one of drawn records that does not is refused by :meth:`Certificate.verify`.
@@ -66,11 +62,6 @@ def certify_counts(
         Counts of *other* records (training records, say), on which the set of cells for the lower limit is chosen; or
         such a set, one for each label where the metric is a mean over labels. Without it the lower limit comes from a
         closed form and is looser. Not for ``method="calibrated"``.
-    base_counts, sum_counts : CellCounts, optional
-        For ``method="lemmas"``: the samples for base rates and for the sum, from the same population. ``counts`` serve
-        the cells, and base rates as well if ``base_counts`` are not given.
-    budget : three floats, optional
-        For ``method="lemmas"``: shares of ε for base rates, cells and sum.
     min_group_size : int
         Groups with fewer records are refused.
 
@@ -101,9 +92,6 @@ def certify_counts(
         sequence,
         tail,
         witness if isinstance(witness, CellCounts) else tuple(witness or ()),
-        base_counts,
-        sum_counts,
-        None if budget is None else check_budget(budget),
     )
     return issue(evidence, claim, provenance)
 
@@ -131,11 +119,8 @@ def issue(evidence: Evidence, claim: Claim, provenance: Provenance | None = None
         positive=strata[0] if claim.distance.strata == "positive" else None,
         scope=claim.scope,
         witnesses=evidence.witnesses,
-        base_counts=evidence.base_counts,
-        sum_counts=evidence.sum_counts,
-        budget=evidence.budget,
         seed=provenance.seed,
         effective_size=provenance.effective_size,
-        population=population_of(evidence.exclusions, *provenance.population, *by_weight),
+        population=population_of(evidence.counts.exclusions, *provenance.population, *by_weight),
         assumptions=provenance.assumptions(claim.method, evidence.assumptions(claim.method)),
     )

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates.counts import CellCounts
-from certifare.certificates.lemmas import clopper_pearson
 from certifare.certificates.rounding import percent_up
 from certifare.errors import DocumentError
 
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Share of ε that bounds the weight above the cap; the rest bounds the distance by capped weights.
 TAIL_SHARE = 0.1
+
+#: Covers the error of the inverse of the incomplete beta function, relative to the smaller share.
+_ROUNDING = 1e-11
 
 Limit = TypeVar("Limit", float, NDArray[np.float64])
 
@@ -108,6 +110,24 @@ def share_limit(beyond: float, kept: float, cap: float, largest: float, epsilon:
     limit = clopper_pearson(np.array([beyond]), np.array([kept]), 2 * TAIL_SHARE * epsilon)[1][0]
     weight = float(limit) * (largest - cap)
     return min(1.0, weight / (cap + weight) + 1e-12)
+
+
+def clopper_pearson(
+    successes: NDArray[np.int64], trials: NDArray[np.int64], epsilon: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two-sided Clopper–Pearson limits at level ε, rounded outwards; [0, 1] where there were no trials."""
+    failures = trials - successes
+    return _lower_share(successes, failures, epsilon), 1.0 - _lower_share(failures, successes, epsilon)
+
+
+def _lower_share(successes: NDArray[np.int64], failures: NDArray[np.int64], epsilon: float) -> NDArray[np.float64]:
+    """One-sided lower limits at level ε/2. Upper limits are those of the failures: 1 − ε/2 would lose digits of ε."""
+    from scipy.special import betaincinv
+
+    low = np.zeros(len(successes))
+    some = successes > 0
+    low[some] = betaincinv(successes[some], failures[some] + 1.0, epsilon / 2) * (1.0 - _ROUNDING)
+    return low
 
 
 def distance_level(epsilon: float, *, capped: bool) -> float:

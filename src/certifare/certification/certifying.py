@@ -63,7 +63,6 @@ class TableSource:
             encoder,
             seed=request.seed,
             salt=request.salt,
-            halves=request.halves,
             allow_training_records=request.allow_training_records,
         )
         if request.progress is not None:
@@ -146,7 +145,6 @@ def certify_records(
     request = CountRequest(
         labelled=asked.labelled,
         seed=seed,
-        halves=asked.method == "lemmas",
         allow_training_records=allow_training_records,
     )
     return count_records(encoder, source, reading, request).certify(asked)
@@ -195,8 +193,7 @@ def certify(
     given : mapping of str to array-like, optional
         One column by its name: groups are compared within its values. For demographic parity.
     metric, confidence, method, candidates, positive, min_group_size
-        As in :func:`certify_counts`. ``method="lemmas"`` splits the records in two halves: one for base rates and
-        cells, one for the sum.
+        As in :func:`certify_counts`.
     weights : array-like, optional
         Survey weights; records are thinned to them (:func:`certifare.thin`).
     cap : float, optional
@@ -210,7 +207,7 @@ def certify(
         What to do with records without a group or label (:meth:`CellCounts.from_cells`). Demographic parity uses no
         labels, and counts records without one. Records that are left out are not sampled.
     seed : int
-        Seed of random choices (thinning, clusters, halves). Different records get independent choices, whatever the
+        Seed of random choices (thinning, clusters). Different records get independent choices, whatever the
         seed.
     exclusions : iterable of Exclusion
         Records that were left out before, to state in the certificate.
@@ -237,10 +234,10 @@ def certify(
     )
     strata = y if given is None else next(iter(given.values()))
     if engine_of(X) is not None:
-        if weights is not None or clusters is not None or method == "lemmas":
+        if weights is not None or clusters is not None:
             raise ArgumentError(
-                'weights, clusters and method="lemmas" sample records from the whole table, which must be in memory. '
-                "Compute the table, or sample the records before."
+                "weights and clusters sample records from the whole table, which must be in memory. Compute the table, "
+                "or sample the records before."
             )
         counted = _count_elsewhere(
             encoder,  # type: ignore[arg-type]  # one that can also read blocks
@@ -264,9 +261,7 @@ def certify(
             missing=missing,
             exclusions=tuple(exclusions),
         )
-        counted = records.count(
-            encoder, seed=seed, halves=method == "lemmas", allow_training_records=allow_training_records
-        )
+        counted = records.count(encoder, seed=seed, allow_training_records=allow_training_records)
     return _checked(encoder, counted, given=given is not None).certify(claim)
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts, difference_limit, hoeffding_radius
+from certifare.certificates.bounding import Evidence, lower_limit
 from certifare.certificates.chance import confirming_words, distance_by_chance, records_to_confirm
 from certifare.certificates.claims import Claim, Scope, estimate_of, gaps_of, metric_of, stratum
 from certifare.certificates.counts import Exclusion, decode_counts, encode_counts
@@ -415,12 +416,12 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         level = epsilon / (3 + 2 * len(counts.groups) * len(strata))
         # Rounded up, so that at most the level is spent.
         confidence = math.nextafter(1.0 - level, 1.0)
-        options: dict[str, Any] = {"positive": self.positive, "min_group_size": 1}
+        past = self._past(number).like(counts)
         certificate = certify_counts(
-            counts, self.metric, confidence, witness=self._past(number).like(counts), **options
+            counts, self.metric, confidence, witness=past, positive=self.positive, min_group_size=1
         )
         # A witness from the past cannot show a sudden change; the closed form detects a large one.
-        at_once = certify_counts(counts, self.metric, confidence, "mcdiarmid", **options)
+        at_once = lower_limit(Evidence(certificate.counts), certificate.claim)
         return Finding(
             number=number,
             name=period.name,
@@ -429,7 +430,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             epsilon=epsilon,
             bound=certificate.bound,
             estimate=certificate.estimate,
-            lower=max(certificate.lower, at_once.lower),
+            lower=max(certificate.lower, at_once),
             by_chance=distance_by_chance(certificate),
             needed=records_to_confirm(certificate, self.target),
             target=self.target,

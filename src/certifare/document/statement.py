@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from certifare.certificates import CellCounts, Certificate
+from certifare.certificates.certificate import check_method
 from certifare.certificates.counts import decode_counts, encode_counts
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.population import among_whom
@@ -210,6 +211,8 @@ class Statement(_Strict, frozen=True, kw_only=True):
     def from_dict(cls, document: Any) -> Statement:
         """Read plain data and validate types and ranges; verification checks the figures."""
         try:
+            predicate = document.get("predicate") if isinstance(document, Mapping) else None
+            check_method(predicate.get("certificate") if isinstance(predicate, Mapping) else None)
             statement = msgspec.convert(document, cls, dec_hook=decode_counts)
             # Again separately: the certificate validates ranges and names that its types do not.
             certificate = Certificate.from_dict(document["predicate"]["certificate"])

@@ -45,7 +45,7 @@ def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression
     Parameters
     ----------
     certificate : Certificate
-        Any, except with ``method="lemmas"`` or ``"calibrated"``, whose bounds use single cells, or with pools.
+        Any, except with ``method="calibrated"``, whose bound uses single cells, or with pools.
     n : int
         The smallest count that may be shown, at least 2.
 
@@ -66,11 +66,6 @@ def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
         raise DocumentError(f"suppress={n!r}: give the smallest count that may be shown, an integer of at least 2.")
-    if certificate.method == "lemmas":
-        raise DocumentError(
-            'The bound of method="lemmas" uses single cells and cannot be recomputed from pooled ones. '
-            'Certify with method="exact", or publish without suppression.'
-        )
     if certificate.method == "calibrated":
         raise DocumentError(
             "The bound of calibrated cells needs the count of every cell. These counts are the plan, which was fixed "

@@ -50,7 +50,6 @@ class CountRequest:
     labelled: bool = False  # whether to count by label; records without a label are then left out
     seed: int = 0  # seed of random choices
     salt: bytes = b""  # salt of the checksum of the records; without it there is no checksum
-    halves: bool = False  # whether to split the records at random into two halves, for ``method="lemmas"``
     # A label that the claim does not use, but the certificate names: its column must exist
     recorded_label: str | None = None
     # Count records even if the encoder was fitted on them; the certificate is then marked invalid
@@ -72,8 +71,6 @@ class CountedRecords:
     # The encoder's training records, on which a set of cells for the lower bound may be chosen
     training: CellCounts | None = None
     tail: Tail | None = None  # the weight above the cap, if weights were capped
-    # The second random half of the records, if they were split (``method="lemmas"``)
-    sum_counts: CellCounts | None = None
     # Identifies the records, so that random choices on different records are independent; None if unknown
     digest: str | None = None
     # Equal for equal records in any order, by the encoder's columns and a salt; None if unknown
@@ -91,19 +88,7 @@ class CountedRecords:
                 'method="calibrated" is for the records that set the thresholds of an encoder, and these were counted '
                 'in cells that were fixed before: choose method="exact".'
             )
-        lemmas = claim.method == "lemmas"
-        if lemmas and self.sum_counts is None:
-            raise ArgumentError(
-                'method="lemmas" splits the records at random, so they must be in memory. Certify a table that '
-                'fits, or choose method="exact".'
-            )
-        evidence = Evidence(
-            self.counts,
-            tail=self.tail,
-            witness=() if claim.labelled else self._witness() or (),
-            base_counts=self.counts if lemmas else None,
-            sum_counts=self.sum_counts,
-        )
+        evidence = Evidence(self.counts, tail=self.tail, witness=() if claim.labelled else self._witness() or ())
         return issue(evidence, claim, self.provenance)
 
     def _witness(self) -> CellCounts | None:
@@ -261,7 +246,7 @@ class RecordsElsewhere(ABC):
 
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
         """Count the records; only counts come back."""
-        refuse_draw(reading, request, self.where)
+        refuse_draw(reading, self.where)
         columns = self.columns()
         request.check_label(list(columns))
         label = None if reading.label is None else parse_role(reading.label, list(columns), "label")
@@ -327,13 +312,8 @@ def write_checksum(sums: tuple[int, int]) -> str:
     return f"{sums[0]:016x}{sums[1]:016x}"
 
 
-def refuse_draw(reading: Reading, request: CountRequest, where: str) -> None:
-    """Raise if records that are not in memory have to be sampled or split at random."""
-    if request.halves:
-        raise ArgumentError(
-            f'method="lemmas" splits the records at random, which needs all of them in memory, but they are '
-            f'{where}. Choose method="exact", or certify an extract that fits.'
-        )
+def refuse_draw(reading: Reading, where: str) -> None:
+    """Raise if records that are not in memory have to be sampled."""
     if reading.drawn:
         column = reading.cluster or reading.weight
         raise CountsError(

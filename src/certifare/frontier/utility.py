@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from certifare.certificates import Interval
 from certifare.certificates.exact import epsilon_at
-from certifare.certificates.lemmas import clopper_pearson
 from certifare.certificates.means import mean_limits, ratio_limits
+from certifare.certificates.tail import clopper_pearson
 from certifare.errors import ArgumentError
 from certifare.frontier.target import TRAINING_DISCOUNT
 

@@ -32,8 +32,6 @@ MOST_SHARES = 100_000
 POINT = ("bound", "accuracy", "auc", "explained", "cells", "gamma", "retained", "step")
 METHODS = {
     "exact": "exact bound for a difference of two binomial proportions",
-    "mcdiarmid": "closed form (McDiarmid's inequality)",
-    "lemmas": "bound of the FARE paper (three lemmas)",
     "calibrated": "quantile of the distance between Dirichlet shares (statistically equivalent blocks)",
 }
 CORRECTIONS = {

@@ -233,6 +233,6 @@ def test_bad_input_is_refused(client: Any, many_people: pd.DataFrame, tmp_path: 
         prepare_dask(FairTreeEncoder(retain=0.5), X, y, sensitive_features=s)
     with pytest.raises(EncoderError, match="BoostedEncoder needs the whole table in memory"):
         BoostedEncoder(max_cells=4).fit(X, y, sensitive_features=s)
-    for option in ({"weights": y}, {"clusters": y}, {"method": "lemmas"}):
+    for option in ({"weights": y}, {"clusters": y}):
         with pytest.raises(ArgumentError, match="whole table"):
             certify(encoder, X, sensitive_features=s, **option)

@@ -244,8 +244,6 @@ def test_what_a_database_cannot_count_is_refused_with_the_remedy(encoder: FairTr
     for how, name in (({"weight": "wage"}, "wage"), ({"cluster": "code"}, "code")):
         with pytest.raises(CountsError, match=rf"'{name}'.*in a database. Export an extract.*certifare count"):
             certify_records(encoder, people, Reading(sensitive=("sex",), **how))
-    with pytest.raises(ArgumentError, match='Choose method="exact"'):
-        certify_records(encoder, people, Reading(sensitive=("sex",)), method="lemmas")
     with pytest.raises(ArgumentError, match="--label"):
         certify_records(encoder, people, Reading(sensitive=("sex",)), metric="equalized_odds")
     with pytest.raises(GroupError, match="--sensitive"):

@@ -58,7 +58,7 @@ def settings(run: Run, item: Sequence[Any]) -> list[dict[str, Any]]:
             "kind": kind,
             "setting": name,
             "seed": seed,
-            "lemmas": min(1.0, p.certificate(method="lemmas").bound),
+            "lemmas": p.lemmas(),
             "seconds": seconds,
         }
         for p in points

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.certificates import CellCounts, certify_counts
+from certifare.certificates import CellCounts
 from certifare.encoders import FairTreeEncoder
 from certifare_research.baselines.cells import Grown
 from certifare_research.datasets import Dataset
+from certifare_research.evaluation.lemmas import PAPER_BUDGET, paper_bound
 from certifare_research.evaluation.protocol import as_matrix
 from certifare_research.experiments import paper_tree
 from certifare_research.experiments.arrays import SHARES
@@ -144,19 +145,11 @@ def _bounded(
     encoders = []
     for k, (merged, representatives) in path.smaller.items():
         counts = {name: _count(merged[path.finest[own]], dataset, own, k) for name, own in parts.items()}
-        certificate = certify_counts(
-            counts["certify"],
-            metric,
-            method="lemmas",
-            base_counts=counts["train"],
-            sum_counts=counts["test"],
-            budget=BUDGETS.get(metric),
-            min_group_size=1,
-        )
+        samples = [counts[part] for part in ("train", "certify", "test")]
         encoders.append(
             {
                 "setting": {**setting, "cells": float(k)},
-                "bound": float(certificate.bound),
+                "bound": paper_bound(samples, metric, budget=BUDGETS.get(metric, PAPER_BUDGET)),
                 "merged": merged.astype(np.uint8),
                 "representatives": representatives,
             }

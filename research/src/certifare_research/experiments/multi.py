@@ -38,10 +38,7 @@ def encoders(run: Run, item: Sequence[Any]) -> list[dict[str, Any]]:
     parts = independent_parts(dataset, SHARES, seed)
     grid = run.grid(kinds=[kind], min_cell_sizes=(100,))
     points = distinct(explore(dataset, parts, grid, seed=seed, **common))
-    return [
-        {**p.record(), "kind": name, "split": split, "lemmas": min(1.0, p.certificate(method="lemmas").bound)}
-        for p in points
-    ]
+    return [{**p.record(), "kind": name, "split": split, "lemmas": p.lemmas()} for p in points]
 
 
 def run(run: Run) -> Page:

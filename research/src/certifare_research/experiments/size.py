@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from certifare.certificates.lemmas import lemmas_bound
 from certifare.drawing import Figure
+from certifare_research.evaluation.lemmas import lemmas_bound
 from certifare_research.experiments import charts
 from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import Block, Page, Run
@@ -31,7 +31,6 @@ def certificates(run: Run, item: Sequence[str]) -> list[dict[str, Any]]:
         if run.quick or wanted.get((point.setting.gamma, point.setting.min_cell_size)) == point.cells:
             for times in TIMES:
                 exact = point.certificate(times=times)
-                # Not through a certificate: repeated records are no samples of one population, and it would say so.
                 base, cells, sums = (times * point.counts(part).sum(axis=2) for part in ("train", "certify", "test"))
                 records.append(
                     {

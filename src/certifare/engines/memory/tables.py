@@ -18,7 +18,6 @@ from certifare.encoders.hashes import count_repeats, hash_records
 from certifare.engines.counting import CountedRecords, checksum_of, write_checksum
 from certifare.errors import ArgumentError
 from certifare.foundation.levels import Levels
-from certifare.foundation.randomness import stream
 from certifare.tables.frames import Field, Frame, read_values
 from certifare.tables.reading import Reading
 from certifare.tables.table import Table, readable_type
@@ -99,14 +98,12 @@ class MemoryRecords:
         *,
         seed: int = 0,
         salt: bytes = b"",
-        halves: bool = False,
         allow_training_records: bool = False,
     ) -> CountedRecords:
         """Find the cells of the records, sample independent ones, and count them.
 
-        - ``halves``: whether to split the records at random into two halves, for ``method="lemmas"``.
-        - ``allow_training_records``: count records even if the encoder was fitted on them; the certificate is then
-          marked invalid.
+        With ``allow_training_records``, count records even if the encoder was fitted on them; the certificate is then
+        marked invalid.
         """
         reads_groups = bool(getattr(encoder, "reads_groups", False))
         groups = encoder.sensitive_features_in(self.X) if self.groups is None else self.groups
@@ -128,23 +125,17 @@ class MemoryRecords:
             repeats = count_repeats([*fields, *self.extra], roles).check("certification records")
             provenance = provenance.assuming(*repeats)
         digest = self.digest
-        if digest is None and (self.drawn or halves):
+        if digest is None and self.drawn:
             digest = self._digest(groups)
         sample = self._draw(records.known, seed, f"{CERTIFY} {digest}")
-        counts, sum_counts = records.count(sample.keep), None
-        if halves:
-            first = stream(seed, "halves", f"{CERTIFY} {digest}").random(len(sample.keep)) < 0.5
-            counts, sum_counts = records.count(sample.keep & first), records.count(sample.keep & ~first)
+        counts = records.count(sample.keep)
         if self.drawn:
             provenance = provenance.drawn(sample)
-        elif halves:
-            provenance = replace(provenance, seed=seed)
         return CountedRecords(
             counts=counts.with_exclusions((*self.exclusions, *records.exclusions, *sample.exclusions)),
             provenance=provenance,
             training=getattr(encoder, "training_counts_", None),
             tail=sample.tail(records.count),
-            sum_counts=sum_counts,
             digest=digest,
             checksum=write_checksum(checksum_of(fields, salt)) if fields and salt else None,
             overlap=overlap,
