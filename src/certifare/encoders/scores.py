@@ -320,7 +320,7 @@ def fit_scores(
         models = _models(fitted, whole)
         own = np.flatnonzero(fold_of == fold)
         if len(own):
-            for scores, found in zip(out_of_fold, _score_rows(models, matrix[own]), strict=True):
+            for scores, found in zip(out_of_fold, _score_rows(models, matrix, own), strict=True):
                 scores[own] = found
         return models
 
@@ -338,16 +338,16 @@ def _models(fitted: Sequence[Any], whole: Sequence[bool]) -> tuple[Forest, ...] 
 
 
 def _score_rows(
-    models: tuple[Forest, ...] | tuple[Opaque, ...], rows: NDArray[np.float64]
+    models: tuple[Forest, ...] | tuple[Opaque, ...], matrix: NDArray[np.float64], rows: NDArray[np.int64]
 ) -> Sequence[NDArray[np.float64]]:
-    """Score rows of numbers by each model."""
+    """Score rows of a matrix of numbers by each model."""
     forests = [model for model in models if isinstance(model, Forest)]
     if len(forests) < len(models):
-        return [model.score(rows) for model in models if isinstance(model, Opaque)]
-    look_up = LookUp(forests, rows.shape[1])
-    codes = np.zeros(rows.T.shape, dtype=np.uint16)
+        return [model.score(matrix[rows]) for model in models if isinstance(model, Opaque)]
+    look_up = LookUp(forests, matrix.shape[1])
+    codes = np.zeros((matrix.shape[1], len(rows)), dtype=np.uint16)
     for i in look_up.used:
-        codes[i] = look_up.bins[i].encode(np.ascontiguousarray(rows[:, i]))
+        codes[i] = look_up.bins[i].encode(matrix[rows, i])
     return look_up.score(codes)
 
 

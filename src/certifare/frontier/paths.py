@@ -121,7 +121,7 @@ class Explorer:
     def __init__(
         self, train: Table, parts: Mapping[str, Table], grid: Grid, common: Mapping[str, Any], n_jobs: int = 1
     ) -> None:
-        self.train = train.take(np.flatnonzero(train.trainable))
+        self.train = train if train.trainable.all() else train.take(np.flatnonzero(train.trainable))
         self._unlabelled = train.take(np.flatnonzero(~train.trainable))
         self._counted = _counted(train, stream(common.get("random_state", 0), "weights of the train part"))
         self.parts = dict(parts)

@@ -110,13 +110,13 @@ def people_findings(
         return
     of_columns = np.stack([levels.codes[:PEOPLE_ROWS] for levels in columns["sensitive"]])
     groups = np.unique(of_columns, axis=1, return_inverse=True)[1].ravel()
-    head = native.take(pa.array(rows[:PEOPLE_ROWS]))
+    head = pa.array(rows[:PEOPLE_ROWS])
     shares = np.bincount(groups) / len(groups)
     roles = set(map(column_of, (*found.label, *found.sensitive, *found.weight)))
     for field in native.schema:
         if field.name in roles or not (pa.types.is_integer(field.type) or is_categorical(field.type)):
             continue
-        codes = single_array(head.column(field.name).dictionary_encode()).indices
+        codes = single_array(native.column(field.name).take(head).dictionary_encode()).indices
         known = ~codes.is_null().to_numpy(zero_copy_only=False)
         values, of_groups = codes.drop_null().to_numpy().astype(np.int64), groups[known]
         sizes = np.bincount(values) if len(values) else np.zeros(0, dtype=np.int64)
