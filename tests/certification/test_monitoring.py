@@ -19,7 +19,7 @@ from certifare.certificates.looks import Look
 from certifare.certificates.planning import equal_gaps
 from certifare.certification.monitoring import NEW_VALUE, courses_of
 from certifare.errors import ArgumentError, CountsError, FileError, GroupError
-from certifare.report import course_data, render_course
+from certifare.report import render_course
 
 ENCODER = "0" * 64
 
@@ -181,7 +181,7 @@ def test_a_group_of_which_nothing_is_known_leaves_the_target_open(there):
     assert finding.bound <= finding.target
     assert finding.small == ("c",)
     assert finding.outcome == finding.to_dict()["outcome"] == "NOT REFUTED"
-    page = render_course(course_data(lacking, lacking.findings()))
+    page = render_course(lacking, lacking.findings())
     assert "NOT REFUTED; not known: c" in page
     assert ("0 (missing)" if not there else "6 (too few)") in page
     # What is known of the others still refutes.
@@ -319,7 +319,7 @@ def test_the_page_shows_every_period_and_escapes_names(year):
     counts = year.periods[0].counts
     odd = CellCounts(counts.table[::-1].copy(), counts.groups, exclusions=[Exclusion("<script>x</script>", 3)])
     year = year.add("<script>alert(1)</script>\u202e\u2066\u200f", odd)
-    page = render_course(course_data(year, year.findings()))
+    page = render_course(year, year.findings())
     assert "<script>" not in page
     assert not set(page) & set("\u202e\u2066\u200f")
     assert page.count("<svg") >= 2
@@ -429,7 +429,7 @@ def test_each_attribute_has_a_course_of_its_own():
     ]  # fmt: skip
     with pytest.raises(ArgumentError, match="findings"):
         year.finding(1)
-    page = render_course(course_data(year, year.findings()))
+    page = render_course(year, year.findings())
     assert "Distance between the groups of sex" in page
     assert "Distance between the groups of race" in page
 

@@ -94,10 +94,10 @@ def monitor(
         history = history.add(course.period or files[0].path.stem, counted.counts, digest=_digest_of(counted.checksum))
     findings = history.findings()
     if course.output is not None:
-        from certifare.report import course_data, render_course
+        from certifare.report import render_course
 
         with atomic_file(course.output) as name:
-            name.write_text(render_course(course_data(history, findings)), encoding="utf-8")
+            name.write_text(render_course(history, findings), encoding="utf-8")
     if fresh:
         history.save(course.history)
     latest = history.latest() if findings else None

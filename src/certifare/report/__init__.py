@@ -5,9 +5,9 @@ renders it, and :func:`render_pdf` prints the page. :func:`render_course` render
 """
 
 from certifare.report.contents import report_data
-from certifare.report.course import course_data, render_course
+from certifare.report.course import render_course
 from certifare.report.encoder import describe_encoder
 from certifare.report.html import render_html
 from certifare.report.pdf import render_pdf
 
-__all__ = ["course_data", "describe_encoder", "render_course", "render_html", "render_pdf", "report_data"]
+__all__ = ["describe_encoder", "render_course", "render_html", "render_pdf", "report_data"]

@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from certifare.certificates.picture import interval_plane
+from certifare.certificates.rounding import percent_up
 from certifare.drawing.palette import LEANS, SERIES
 from certifare.drawing.scatter import scatter_plane
 from certifare.drawing.svg import Plane, stretched, tag, ticks
@@ -90,7 +91,7 @@ def _ratios(data: Mapping[str, Any]) -> Markup | None:
     if rate is not None:
         plane.dot(rate, 0.8, 5, class_="ink")
         side = "end" if rate > 0.75 else "start"
-        plane.text(rate, 0.8, f"from {largest['rate_text']}", dy="1.6em", class_=f"strong {side}")
+        plane.text(rate, 0.8, f"from {percent_up(rate)}", dy="1.6em", class_=f"strong {side}")
     return plane.svg("13rem")
 
 

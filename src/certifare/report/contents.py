@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
+import msgspec
+
 from certifare.certificates import Certificate, FixedSequence, difference_limit
 from certifare.certificates.chance import distance_by_chance
 from certifare.certificates.claims import gaps_of, pair_of, stratum
@@ -123,17 +125,9 @@ def report_data(
         "version": 2,
         "id": document.id,
         "verification": {**verdict.to_dict(), "words": _verification(verdict)},
-        "signature": _signature(document, verdict),
-        "look": {
-            "number": found.look,
-            "planned": found.planned_looks,
-            "spent": found.spent,
-            "joint_confidence": found.joint_confidence,
-            "words": found.look_words,
-            "short": _look(found),
-        },
+        **_signed_by(document, verdict),
+        "look": {"number": found.look, "words": found.look_words, "short": _look(found)},
         "dataset": stated.dataset,
-        "producer": _producer(document, verdict),
         "scope": scope_of(document),
         "created": stated.created,
         "tool": f"{stated.tool.name} {stated.tool.version}",
@@ -167,42 +161,30 @@ def report_data(
             "bound": found.bound,
             "bound_text": round_up(found.bound),
             "estimate": found.estimate,
-            "estimate_text": f"{found.estimate:.4f}",
             **_reading_the_estimate(found),
             "lower": found.lower,
             "lower_text": round_down(found.lower),
             "confidence": found.confidence,
             "confidence_text": percent(found.joint_confidence),
             "confidence_words": confidence_words(found),
-            "epsilon": stated.epsilon,
             "epsilon_used": found.epsilon_used,
             "epsilon_words": _epsilon_words(found, stated.epsilon),
             "method": METHODS[found.method],
             "cells": found.counts.n_cells,
             "records": found.counts.n_records,
-            "effective_size": found.effective_size,
         },
         "target": None if target is None else {"value": float(target), "met": verdict.passed and found.bound <= target},
         "groups": [{"name": name, "records": n, "share": n / sum(sizes.values())} for name, n in sizes.items()],
         "pairs": [
-            {
-                "groups": list(part.groups),
-                "attribute": part.attribute,
-                "label": part.label,
-                "records": list(part.records),
-                "estimate": part.estimate,
-                "estimate_text": f"{part.estimate:.4f}",
-                "bound": part.bound,
-                "bound_text": round_up(part.bound),
-            }
+            {"attribute": None, **msgspec.to_builtins(part), "groups": list(part.groups), "records": list(part.records)}
             for part in worst
         ],
         "attributes": [
-            {"name": name, "bound": bound, "bound_text": round_up(bound)}
+            {"name": name, "bound": bound}
             for name, bound in sorted(of_each, key=lambda entry: (-entry[1], order.index(entry[0])))
         ],
         "given": found.claim.given,
-        "intersection_text": None if found.intersection is None else round_up(found.intersection),
+        "intersection": found.intersection,
         "left_out": list(found.claim.left_out),
         "meaning": _meaning(found),
         "follows": list(found.what_follows()),
@@ -214,13 +196,11 @@ def report_data(
         "example": example_rules(cells, encoder, stated.reading.positive if stated.reading else None),
         "actions": actions(document, verdict, four_fifths, little),
         "measured": [
-            {"name": name, **_measured(figures)}
+            {"name": name, "little": figures["worthless"], **figures}
             for name, figures in (("the cells' majority votes", measured), ("gradient boosting on the table", boosting))
             if figures is not None
         ],
-        "importances": evaluation["importances"] if evaluation else None,
-        "retained": evaluation.get("retained") if evaluation else None,
-        "calibration": evaluation["calibration"] if evaluation else None,
+        **{name: (evaluation or {}).get(name) for name in ("importances", "retained", "calibration")},
         "sequence": _sequence(found.sequence),
         "selection": _selection(stated.selection, found),
         "suppression": None
@@ -236,7 +216,7 @@ def report_data(
         },
         "population": list(found.population),
         "weights": list(found.cap_words),
-        "exclusions": [{"reason": e.reason, "records": e.records} for e in found.exclusions],
+        "exclusions": [msgspec.to_builtins(exclusion) for exclusion in found.exclusions],
         "assumptions": list(found.assumptions),
         "not_claimed": list(found.not_claimed),
         "verify": _verify(document, {"certificate": "certificate.json", **(files or {})}),
@@ -246,15 +226,16 @@ def report_data(
     }
 
 
-def _signature(document: Document, verdict: Verdict) -> dict[str, Any]:
-    """Return the keys of the signatures, and whether they were checked: a name in a file proves nothing."""
+def _signed_by(document: Document, verdict: Verdict) -> dict[str, Any]:
+    """Return who made the certificate, and whether the signatures were checked: a name in a file proves nothing."""
+    name, keys = document.statement.predicate.stated_terms.producer, [each.keyid for each in document.signatures]
     checked = next((check.ok for check in verdict.checks if check.name == "signature"), None)
-    words = {True: "checked", False: "does not hold", None: "not checked"}[checked]
-    return {
-        "keys": [signature.keyid for signature in document.signatures],
-        "checked": checked,
-        "words": words if document.signatures else "not signed",
-    }
+    words = {True: "checked", False: "does not hold", None: "not checked"}[checked] if keys else "not signed"
+    producer = f"{name}, by an unsigned statement" if name else "not known"
+    if keys:
+        holder = f"holder of {' and '.join(f'key {key[:16]}…' for key in keys)}"
+        producer = (f"{name}, " if name else "") + holder + ("" if checked else ", by its own account")
+    return {"producer": producer, "signature": {"keys": keys, "checked": checked, "words": words}}
 
 
 def _look(certificate: Certificate) -> str:
@@ -263,17 +244,6 @@ def _look(certificate: Certificate) -> str:
         return "not counted"
     planned = "" if certificate.planned_looks is None else f" of {certificate.planned_looks:,} planned"
     return f"number {certificate.look:,}{planned}, by the producer's ledger"
-
-
-def _producer(document: Document, verdict: Verdict) -> str:
-    """Name the producer of the certificate, by its own statement and by its signature."""
-    name = document.statement.predicate.stated_terms.producer
-    if not document.signatures:
-        return "not known" if name is None else f"{name}, by an unsigned statement"
-    keys = " and ".join(f"key {signature.keyid[:16]}…" for signature in document.signatures)
-    checked = {check.name: check.ok for check in verdict.checks}.get("signature")
-    holder = f"holder of {keys}" if name is None else f"{name}, holder of {keys}"
-    return holder if checked else f"{holder}, by its own account"
 
 
 def _verification(verdict: Verdict) -> str:
@@ -296,39 +266,11 @@ def _sequence(sequence: FixedSequence | None) -> dict[str, Any] | None:
     """Return the tests against the target, with each encoder's own bound, which is not claimed."""
     if sequence is None:
         return None
-    return {
-        "target": sequence.target,
-        "length": sequence.length,
-        "passed": sequence.passed,
-        "steps": [
-            {
-                "step": i,
-                "cells": step.cells,
-                "limit": step.limit,
-                "limit_text": round_up(step.limit),
-                "met": step.limit <= sequence.target,
-            }
-            for i, step in enumerate(sequence.steps, 1)
-        ],
-    }
-
-
-def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return figures with texts of their confidence intervals, rounded outwards."""
-    found: dict[str, Any] = {name: figures[name] for name in ("records", "baseline", "worthless")}
-    found["little"] = figures.get("little", found["worthless"])
-    for name, times, places, unit in (
-        ("accuracy", 100, 1, " %"),
-        ("auc", 1, 3, ""),
-        ("explained", 100, 1, " %"),
-        ("distance", 1, 3, ""),
-    ):
-        found[name] = interval = figures[name]
-        found[f"{name}_text"] = None
-        if interval is not None:
-            limits = f"{round_down(times * interval['lower'], places)}, {round_up(times * interval['upper'], places)}"
-            found[f"{name}_text"] = f"{times * interval['estimate']:.{places}f}{unit} [{limits}]"
-    return found
+    steps = [
+        {"step": i, "cells": step.cells, "limit": step.limit, "met": step.limit <= sequence.target}
+        for i, step in enumerate(sequence.steps, 1)
+    ]
+    return {"target": sequence.target, "length": sequence.length, "passed": sequence.passed, "steps": steps}
 
 
 def _epsilon_words(certificate: Certificate, epsilon: float) -> str:
@@ -413,13 +355,9 @@ def _cells(
         "rows": rows,
         "estimate": worst.estimate,
         "bound": worst.bound,
-        "bound_text": round_up(worst.bound),
         # After a sequence the claim is the target; the pair's own bound is below it.
         "own": own,
-        "chance_text": round_up(by_chance - worst.estimate),
         "by_chance": by_chance,
-        "weights_text": None if tail is None else round_up(own - by_chance),
-        "slack_text": None if certificate.sequence is None else round_up(max(0.0, worst.bound - own)),
         "whole": worst.bound == certificate.bound,
         "steps": _steps(rows, (first, second)),
     }
@@ -559,27 +497,15 @@ def _four_fifths(certificate: Certificate) -> dict[str, Any]:
     limits: list[dict[str, Any]] = []
     for label, among in certificate.cases("impact_ratio"):
         rate = certificate.rate_for_impact_ratio(FOUR_FIFTHS, label=label)
-        bound = certificate.bound if label is None else certificate.within(label)
         ratios = {r: certificate.impact_ratio(r, label=label) for r in RATES}
         limits.append(
             {
                 "label": label,
                 "among": among,
-                "bound": bound,
-                "bound_text": round_up(bound),
+                "bound": certificate.bound if label is None else certificate.within(label),
                 "rate": rate,
-                "rate_text": None if rate is None else percent_up(rate),
                 "words": _ratio_in_words(rate, among, percent(certificate.confidence)),
-                "ratios": [
-                    {
-                        "rate": r,
-                        "rate_text": f"{100 * r:g} %",
-                        "ratio": ratio,
-                        "ratio_text": round_down(ratio, 3),
-                        "holds": ratio >= FOUR_FIFTHS,
-                    }
-                    for r, ratio in ratios.items()
-                ],
+                "ratios": [{"rate": r, "ratio": ratio, "holds": ratio >= FOUR_FIFTHS} for r, ratio in ratios.items()],
             }
         )
     whole, stratum = not certificate.claim.labelled, certificate.claim.stratum
@@ -598,16 +524,11 @@ def _ratio_in_words(rate: float | None, among: str, confidence: str) -> str:
     within = f" {among}" if among else ""
     if rate is None:
         return f"The bound is too large for a ratio of 0.8 to follow from it at any selection rate{within}."
-    if among:
-        words = (
-            f"{among[0].upper()}{among[1:]}, any classifier on these cells that selects at least {percent_up(rate)} of "
-            "the group it selects most has a ratio of selection rates of at least 0.8"
-        )
-    else:
-        words = (
-            f"Any classifier on these cells that selects at least {percent_up(rate)} of the group it selects most has "
-            "an impact ratio of at least 0.8"
-        )
+    words = (
+        f"ny classifier on these cells that selects at least {percent_up(rate)} of the group it selects most has "
+        f"{'a ratio of selection rates' if among else 'an impact ratio'} of at least 0.8"
+    )
+    words = f"{among[0].upper()}{among[1:]}, a{words}" if among else f"A{words}"
     return f"{words}, with {confidence} confidence. Below that rate the certificate does not guarantee it."
 
 

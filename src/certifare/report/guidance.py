@@ -99,8 +99,8 @@ def actions(document: Document, verdict: Verdict, four_fifths: Mapping[str, Any]
         todo.append("If the four-fifths rule applies to you, check your model's own selection rates: T* is too large.")
     elif largest["rate"] > 0.0:
         todo.append(
-            f"If your model selects less than {largest['rate_text']} of every group and the four-fifths rule applies "
-            "to you, check its own rates with `certifare verify --predictions`."
+            f"If your model selects less than {percent_up(largest['rate'])} of every group and the four-fifths rule "
+            "applies to you, check its own rates with `certifare verify --predictions`."
         )
     if _left_out(found) >= MANY_LEFT_OUT:
         todo.append(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from certifare.certificates.rounding import round_up
+from certifare.certificates.rounding import round_down, round_up
 from certifare.drawing.palette import LEANS, SERIES, plane_style, variables
 from certifare.drawing.scatter import series_of
 from certifare.foundation.formatting import undirected
@@ -117,12 +117,25 @@ def _sum_records(rows: Sequence[Mapping[str, Any]], group: int) -> int:
     return sum(row["groups"][group]["records"] for row in rows)
 
 
+def _interval(found: Mapping[str, float] | None, share: bool) -> Any:
+    """Write an estimate with its confidence interval, rounded outwards; shares as percentages."""
+    if found is None:
+        return ""
+    times, places, unit = (100, 1, " %") if share else (1, 3, "")
+    low, high = round_down(times * found["lower"], places), round_up(times * found["upper"], places)
+    text = Markup('<span>{}</span> <span class="quiet">[{}, {}]</span>')
+    return text.format(f"{times * found['estimate']:.{places}f}{unit}", low, high)
+
+
 #: Filters that format figures.
 FILTERS = {
     "count": lambda n: f"{n:,}",
     "percent": lambda share: f"{100 * share:.2f} %",
     "signed": _signed,
     "up": round_up,
+    "down": round_down,
+    "fixed": lambda figure: f"{figure:.4f}",
+    "interval": _interval,
     "short": _short,
     "time": lambda created: created.replace("T", " ").replace("Z", " UTC"),
     "sum_records": _sum_records,

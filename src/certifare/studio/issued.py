@@ -104,7 +104,7 @@ class Issued:
         from certifare.document import digest, read_document
         from certifare.encoders.records import read_records
         from certifare.engines.counting import CountRequest
-        from certifare.report import course_data, render_course
+        from certifare.report import render_course
 
         document, encoder = read_document(self.folder / "certificate.json"), self.encoder()
         reading, named = document.statement.predicate.reading, digest(self.folder / "encoder.json")
@@ -121,7 +121,7 @@ class Issued:
         )
         seen = None if counted.checksum is None else hashlib.sha256(counted.checksum.encode()).hexdigest()
         history = history.add(period, counted.counts, digest=seen)
-        page = render_course(course_data(history, history.findings()))
+        page = render_course(history, history.findings())
         history.save(kept)
         with atomic_file(self._beside("history.html")) as path:
             path.write_text(page, "utf-8")
