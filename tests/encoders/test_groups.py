@@ -9,7 +9,6 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from certifare import CalibratedEncoder, FairTreeEncoder, certify, load_encoder
@@ -137,8 +136,6 @@ def test_a_pipeline_needs_no_routing_if_the_column_is_named(table):
     pipeline = make_pipeline(encoder, LogisticRegression())
     X, y = table.drop(columns="paid"), table["paid"]
     assert pipeline.fit(X, y).score(X, y) > 0.75
-    search = GridSearchCV(pipeline, {"calibratedencoder__target": [0.2, 0.3]}, cv=2).fit(X, y)
-    assert search.best_score_ > 0.7
 
 
 def test_a_pipeline_routes_the_groups(table):

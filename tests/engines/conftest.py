@@ -1,15 +1,11 @@
-"""Clusters of two workers (Dask, Spark), an S3 and a PostgreSQL server, and tables that are hard to read in pieces."""
+"""Clusters of two workers (Dask, Spark), an S3 server, and tables that are hard to read in pieces."""
 
 import logging
 import os
-import pwd
 import secrets
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,47 +78,6 @@ def bucket(s3_server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in s3_server.items():
         monkeypatch.setenv(name, value)
     return f"s3://people/{secrets.token_hex(6)}"
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """The address of a PostgreSQL server that was started for these tests, in a folder of its own."""
-    binaries = _postgres_binaries()
-    if binaries is None:
-        pytest.skip("PostgreSQL is not installed (Debian package postgresql)")
-    # The server refuses to run as root; a path to a socket must be short.
-    user = next((name for name in ("postgres", "nobody") if _exists(name)), None) if os.geteuid() == 0 else None
-    if os.geteuid() == 0 and user is None:
-        pytest.skip("PostgreSQL does not run as root, and there is no other user to run it")
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))
-    if user is not None:
-        shutil.chown(folder, user)
-    run = {"user": user, "cwd": folder, "check": True, "stdout": subprocess.DEVNULL}
-    try:
-        subprocess.run([binaries / "initdb", "-D", folder / "data", "-U", "certifare", "-A", "trust", "-N"], **run)
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
-        server = [binaries / "pg_ctl", "-D", folder / "data", "-l", folder / "log", "-w"]
-        subprocess.run([*server, "-o", options, "start"], **run)
-        try:
-            yield f"postgresql://certifare@/postgres?host={folder}"
-        finally:
-            subprocess.run([*server, "-m", "immediate", "stop"], **run)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _postgres_binaries() -> Path | None:
-    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
-    found += [Path(path).resolve().parent for path in [shutil.which("initdb")] if path]
-    return found[-1] if found else None
-
-
-def _exists(user: str) -> bool:
-    try:
-        pwd.getpwnam(user)
-    except KeyError:
-        return False
-    return True
 
 
 def make_people(n: int, seed: int = 0) -> pd.DataFrame:

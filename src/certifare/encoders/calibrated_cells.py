@@ -272,7 +272,7 @@ class CalibratedEncoder(RestrictedEncoder):
         if coordinates is not None:
             columns += [Direction(f"component {i + 1}", None, i) for i in range(coordinates.n_coordinates)]
         directions = Directions(tuple(columns), scores, coordinates, training.bins)
-        known = None if coordinates is None else training.project(coordinates)
+        known = None if coordinates is None else coordinates.of(training.codes)
         return replace(training, derived=Derived(directions, directions.along(out_of_fold, known), ties))
 
     def _existing_score(self, training: MemoryTraining, score: str) -> Directions:
@@ -362,7 +362,7 @@ class CalibratedEncoder(RestrictedEncoder):
             parts.append(indicators * np.sqrt((1.0 - self.retain) * weight / sum(weights) / impurity))
         if derived.directions.coordinates is not None:
             coordinates = derived.directions.coordinates
-            parts.append(training.project(coordinates) * np.sqrt(self.retain / coordinates.spread))
+            parts.append(coordinates.of(training.codes) * np.sqrt(self.retain / coordinates.spread))
         groups = training.groups
         return Directed(derived.values, derived.ties, groups.codes, counted, np.hstack(parts), len(groups.values))
 

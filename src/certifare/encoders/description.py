@@ -1,8 +1,8 @@
 """Cells in words: the rules that lead to each, how many training records it holds, and of which groups and labels."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,21 +44,14 @@ class Description(Sequence[CellDescription]):
     def __init__(self, cells: Sequence[CellDescription]) -> None:
         self._cells = tuple(cells)
 
-    @overload
-    def __getitem__(self, index: int) -> CellDescription: ...
-    @overload
-    def __getitem__(self, index: slice) -> "Description": ...
-    def __getitem__(self, index: int | slice) -> "CellDescription | Description":
+    def __getitem__(self, index: Any) -> Any:
         return Description(self._cells[index]) if isinstance(index, slice) else self._cells[index]
 
     def __len__(self) -> int:
         return len(self._cells)
 
-    def __iter__(self) -> Iterator[CellDescription]:
-        return iter(self._cells)
-
     def __str__(self) -> str:
-        return "\n".join(str(cell) for cell in self._cells)
+        return "\n".join(map(str, self))
 
     __repr__ = __str__
 
@@ -70,10 +63,8 @@ class Description(Sequence[CellDescription]):
                 str(cell.cell),
                 "; ".join(cell.rules) or "every record",
                 "" if cell.records is None else f"{cell.records:,}",
-                *(
-                    "; ".join(_shares(name, of_name) for name, of_name in part.items())
-                    for part in (cell.groups, cell.labels)
-                ),
+                "; ".join(_shares(name, shares) for name, shares in cell.groups.items()),
+                "; ".join(_shares(name, shares) for name, shares in cell.labels.items()),
             )
             for cell in self._cells
         ]

@@ -186,7 +186,7 @@ class EncoderDocument(Struct, forbid_unknown_fields=True, tag_field="kind", kw_o
     @property
     def parents(self) -> Sequence[int]:
         """The node that each split divides: split j makes the nodes 2j+1 and 2j+2."""
-        raise NotImplementedError
+        return [split.node for split in self.splits]  # type: ignore[attr-defined]
 
     @property
     def n_cells(self) -> int:
@@ -236,11 +236,6 @@ class TreeDocument(EncoderDocument, tag="tree", kw_only=True):
 
     splits: list[Rule]
     nodes: list[Place]
-
-    @property
-    def parents(self) -> Sequence[int]:
-        """The node that each split divides."""
-        return [rule.node for rule in self.splits]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -353,11 +348,6 @@ class CalibratedDocument(EncoderDocument, tag="calibrated", kw_only=True):
     def reads_groups(self) -> bool:
         """Whether a record's cell depends on its group: it does."""
         return True
-
-    @property
-    def parents(self) -> Sequence[int]:
-        """The node that each split divides."""
-        return [split.node for split in self.splits]
 
     def __post_init__(self) -> None:
         super().__post_init__()

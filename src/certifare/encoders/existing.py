@@ -179,23 +179,16 @@ def _document(
     name: str, type_: ColumnType, *, edges: list[float] | None = None, categories: list[Any] | None = None
 ) -> TreeDocument:
     """Write the tree that finds a column's value: each split parts one value, or bin, from those that follow."""
-    rules: list[Rule] = []
-    places: list[Any] = []
-
-    def add(**side: Any) -> None:
-        rules.append(Rule(2 * len(rules), name, **side))
-
+    values: list[Any] = edges or categories or []
     if edges is not None:
-        for edge in edges:
-            add(missing="right", at_most=edge)
+        rules = [Rule(2 * j, name, missing="right", at_most=edge) for j, edge in enumerate(edges)]
         # The last of the rest: numbers above all cuts go left, missing values right.
-        add(missing="right")
-        places = [*edges, edges[-1], None]
+        rules.append(Rule(2 * len(values), name, missing="right"))
+        places = [*values, values[-1], None]
     else:
-        for category in categories or ():
-            add(missing="right", categories=[category], unseen="right")
-        add(missing="left", categories=[], unseen="right")
-        places = [*(categories or ()), None, None]
+        rules = [Rule(2 * j, name, missing="right", categories=[c], unseen="right") for j, c in enumerate(values)]
+        rules.append(Rule(2 * len(values), name, missing="left", categories=[], unseen="right"))
+        places = [*values, None, None]
     # Node 2j+1 is where split j leads; the others are inner nodes, of which the last is a cell too.
     nodes = [Place({name: None})]
     for j in range(len(rules)):

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,11 @@ def group_codes(
 
     - ``other``: the known group that pools all others; records of none are refused all the same.
     """
-    _check_columns(len(fields), known, column)
+    n_columns = len(known[0]) if isinstance(known[0], tuple) else column.count(INTERSECTION) + 1
+    if len(fields) not in (1, n_columns):  # they may come in one, by their joint names
+        raise GroupError(
+            f"The encoder reads the group from {n_columns} columns ({column!r}), and {len(fields)} were given."
+        )
     place_of = {name_of(group): place for place, group in enumerate(known)}
     parts = [field.levels() for field in fields]
     shape = tuple(len(part.values) + 1 for part in parts)  # missing values come last
@@ -49,15 +52,3 @@ def group_codes(
         )
     groups: NDArray[np.uint16] = table[joint]
     return groups
-
-
-def other_group(encoder: Any) -> str | None:
-    """Return the group that pools all groups without a name of their own, of an encoder that has one."""
-    return getattr(encoder, "other_group", None)
-
-
-def _check_columns(n: int, known: Sequence[GroupValue], column: str) -> None:
-    """Refuse another number of columns than the groups were made from; they may come in one, by their joint names."""
-    n_columns = len(known[0]) if isinstance(known[0], tuple) else column.count(INTERSECTION) + 1
-    if n not in (1, n_columns):
-        raise GroupError(f"The encoder reads the group from {n_columns} columns ({column!r}), and {n} were given.")

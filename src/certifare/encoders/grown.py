@@ -15,7 +15,7 @@ from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics
 from certifare.encoders.proxies import Coordinates
 from certifare.encoders.representatives import Representatives
-from certifare.encoders.training import Training
+from certifare.encoders.training import Training, in_memory
 from certifare.errors import EncoderError
 from certifare.foundation.levels import INTERSECTION, Levels
 from certifare.growth import Charge, Codes, Criterion, Growth, GrowthMetric, Targets
@@ -141,7 +141,7 @@ class GrownEncoder(RestrictedEncoder):
             attributes=self._attributes(training.groups),
         )
         if coordinates is not None:
-            targets = replace(targets, coordinates=training.project(coordinates))
+            targets = replace(targets, coordinates=coordinates.of(in_memory(training).codes))
             criterion = replace(
                 criterion,
                 n_coordinates=coordinates.n_coordinates,

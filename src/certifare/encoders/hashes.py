@@ -8,7 +8,6 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +37,7 @@ TINY = 2.0**-20
 
 def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
     """Hash each record: equal values give equal hashes, whatever table or dtype they come from."""
-    hashes: NDArray[np.uint64] = _hash(fields, salt, (0,))[0]
-    return hashes
+    return np.asarray(_hash(fields, salt, (0,))[0])
 
 
 def hash_rounded(fields: Sequence[Field], salt: bytes, digits: Sequence[int]) -> NDArray[np.uint64]:
@@ -142,21 +140,17 @@ class GroupSample:
     def merge(cls, samples: Sequence["GroupSample"]) -> "GroupSample":
         """Sample the groups of all records, given the samples of parts of them."""
         halvings = max(sample.halvings for sample in samples)
-        merged = cls(
-            np.concatenate([sample.hashes for sample in samples]),
-            np.concatenate([sample.rests for sample in samples]),
-            np.concatenate([sample.counts for sample in samples]),
-            halvings,
-        )
-        if any(sample.halvings < halvings for sample in samples):
-            merged = merged._up_to(halvings)
+        columns = zip(*((sample.hashes, sample.rests, sample.counts) for sample in samples), strict=True)
+        hashes, rests, counts = map(np.concatenate, columns)
+        merged = cls(hashes, rests, counts, halvings)._up_to(halvings)
         return merged if len(merged.hashes) <= MOST_GROUPED else merged.sorted()
 
     def sorted(self) -> "GroupSample":
         """Put each record once; of too many, keep the groups up to a lower limit."""
         order, starts = _runs(self.hashes)
-        first = order[starts]
-        counts = np.add.reduceat(self.counts[order], starts) if len(starts) else self.counts
+        first, counts = order[starts], self.counts
+        if len(starts):
+            counts = np.add.reduceat(counts[order], starts)
         sample = GroupSample(self.hashes[first], self.rests[first], counts, self.halvings)
         while len(sample.hashes) > MOST_GROUPED:
             sample = sample._up_to(sample.halvings + 1)
@@ -294,7 +288,8 @@ def _hash(fields: Sequence[Field], salt: bytes, shifts: tuple[int, ...]) -> NDAr
     hashes = np.zeros((len(shifts), n), dtype=np.uint64)
     for i, field in enumerate(fields):
         column = _HashedColumn.of(i, field, salt, exact=shifts == (0,))
-        drop = np.zeros(len(shifts), dtype=np.uint64) if column.is_text else np.array(shifts, dtype=np.uint64)
+        # Text is not rounded.
+        drop = np.array(shifts, dtype=np.uint64) * np.uint64(not isinstance(field.column, Dictionary))
         for start in range(0, n, BLOCK):
             rows = slice(start, start + BLOCK)
             bits = column.bits(rows)
@@ -323,31 +318,21 @@ class _HashedColumn:
         table = np.array([*(_hash_text(text, salt) for text in texts), 0], dtype=np.uint64)
         return cls(field.column, table, factor, offset)
 
-    @property
-    def is_text(self) -> bool:
-        """Whether the values are text."""
-        return isinstance(self.column, Dictionary)
-
     def bits(self, rows: slice) -> NDArray[np.uint64]:
         """Return the bits of some values."""
         if isinstance(self.column, Dictionary):
-            bits: NDArray[np.uint64] = self.table[self.column.indices[rows]]
-            return bits
-        return _bits(self.column[rows], self.factor)
+            return np.asarray(self.table[self.column.indices[rows]])
+        # The bit patterns of numbers as float64, with one zero and one NaN.
+        numbers = self.column[rows].astype(np.float64) * self.factor + 0.0
+        if self.factor != 1.0:
+            numbers[np.abs(numbers) < TINY] = 0.0
+        numbers[np.isnan(numbers)] = np.nan
+        return np.asarray(numbers.view(np.uint64))
 
 
 def _round(bits: NDArray[np.uint64], shift: np.uint64) -> NDArray[np.uint64]:
     """Round the last bits away: to nearest, the size of the number alone."""
     return (bits + ((np.uint64(1) << shift) >> np.uint64(1))) >> shift
-
-
-def _bits(values: NDArray[Any], factor: float) -> NDArray[np.uint64]:
-    """Return the bit patterns of numbers as float64, with one zero and one NaN."""
-    numbers = values.astype(np.float64) * factor + 0.0
-    if factor != 1.0:
-        numbers[np.abs(numbers) < TINY] = 0.0
-    numbers[np.isnan(numbers)] = np.nan
-    return numbers.view(np.uint64)
 
 
 def _hash_text(value: str, salt: bytes) -> int:

@@ -27,11 +27,10 @@ from certifare.encoders.documents import (
 from certifare.encoders.forest import UNIT, Forest, right_children
 from certifare.encoders.format import EncoderFile
 from certifare.encoders.plans import GapPlan, Thresholds, threshold_rules
-from certifare.encoders.proxies import Clusters, Coordinates
+from certifare.encoders.proxies import Clusters, Coordinates, Space
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.scoremap import Axis, ScoreMap
 from certifare.encoders.scores import FeatureMap, Scores
-from certifare.encoders.space import Space
 from certifare.encoders.training import ColumnSchema
 from certifare.errors import FileError
 from certifare.foundation.levels import name_of

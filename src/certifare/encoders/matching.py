@@ -27,6 +27,11 @@ class MatchingEncoder(FittingEncoder):
         return False
 
     @property
+    def other_group(self) -> str | None:
+        """The group that pools all groups without a name of their own, if there is one."""
+        return None
+
+    @property
     def is_column(self) -> bool:
         """Whether the cells are the values or bins of one existing column, and nothing was fitted."""
         return False
@@ -47,7 +52,12 @@ class MatchingEncoder(FittingEncoder):
             positions = [frame.position(name) for name in wanted]
         else:
             if named != frame.named:
-                _warn_names(type(self).__name__, named)
+                words = ("does not have valid", "with") if named else ("has", "without")
+                warnings.warn(
+                    f"X {words[0]} feature names, but {type(self).__name__} was fitted {words[1]} feature names",
+                    UserWarning,
+                    stacklevel=3,
+                )
             positions = self._positions(frame)
         return tuple(frame.read(i).as_type(column.type) for i, column in zip(positions, self.columns_, strict=True))
 
@@ -127,13 +137,12 @@ class MatchingEncoder(FittingEncoder):
                     f"input_features should have length equal to number of features ({self.n_features_in_}), "
                     f"got {len(names)}"
                 )
-        if self.output == "cells":
-            return np.array(["cell"], dtype=object)
-        if self.output == "onehot":
-            return np.array([f"cell_{i}" for i in range(self.n_cells_)], dtype=object)
-        if self.output == "score":
-            return np.array([name for name, _, _ in score_names(self.labels_)], dtype=object)
-        return names
+        made: dict[str, Any] = {
+            "cells": lambda: ["cell"],
+            "onehot": lambda: [f"cell_{i}" for i in range(self.n_cells_)],
+            "score": lambda: [name for name, _, _ in score_names(self.labels_)],
+        }
+        return np.array(made[self.output](), dtype=object) if self.output in made else names
 
     def _without_sensitive(self, names: NDArray[Any]) -> NDArray[Any]:
         """Leave the sensitive columns out of the names of columns that ``fit`` was given."""
@@ -163,16 +172,6 @@ class MatchingEncoder(FittingEncoder):
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _warn_names(encoder: str, fitted_with_names: bool) -> None:
-    warnings.warn(
-        f"X does not have valid feature names, but {encoder} was fitted with feature names"
-        if fitted_with_names
-        else f"X has feature names, but {encoder} was fitted without feature names",
-        UserWarning,
-        stacklevel=4,
-    )
 
 
 def _as_table(field: Field) -> dict[str, Any]:

@@ -16,15 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.cellscores import score_names
 from certifare.encoders.forest import Forest
-from certifare.encoders.groups import other_group
 from certifare.errors import EncoderError, MissingPackageError
 from certifare.foundation.levels import name_of
 from certifare.foundation.version import __version__
 from certifare.growth import CategoricalBins
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from certifare.encoders.base import RestrictedEncoder
     from certifare.encoders.calibrated_cells import CalibratedEncoder
     from certifare.encoders.scoremap import Axis
@@ -42,14 +39,12 @@ def write_onnx(encoder: BoostedEncoder | CalibratedEncoder) -> Any:
     except ImportError:
         raise MissingPackageError("Writing ONNX needs the package onnx: pip install 'certifare[onnx]'.") from None
     check_is_fitted(encoder)
-    if _retains(encoder):
+    boosted = isinstance(encoder, BoostedEncoder)
+    if (encoder.score_map_.clusters if boosted else encoder.directions_.coordinates) is not None:
         raise EncoderError("An encoder with retain has no ONNX form: encode with certifare, or fit without retain.")
-    scores = _scores_of(encoder)
-    if scores is not None:
-        scores.check_publishable()
     graph = _Graph(onnx)
     if isinstance(encoder, BoostedEncoder):
-        _cells(graph, encoder)
+        _cells(graph, encoder, encoder.score_map_.scores)
     else:
         _calibrated_cells(graph, encoder)
     _cell_scores(graph, encoder)
@@ -114,20 +109,9 @@ class _Graph:
         return model
 
 
-def _scores_of(encoder: BoostedEncoder | CalibratedEncoder) -> Scores | None:
-    """Return the score models, which see the group in an encoder that reads it; None if a column is the score."""
-    return encoder.score_map_.scores if isinstance(encoder, BoostedEncoder) else encoder.directions_.scores
-
-
-def _retains(encoder: BoostedEncoder | CalibratedEncoder) -> bool:
-    if isinstance(encoder, BoostedEncoder):
-        return encoder.score_map_.clusters is not None
-    return encoder.directions_.coordinates is not None
-
-
-def _cells(graph: _Graph, encoder: BoostedEncoder) -> None:
+def _cells(graph: _Graph, encoder: BoostedEncoder, fitted: Scores) -> None:
     """Write everything, from the columns to the cells."""
-    scores = _scores(graph, encoder, None)
+    scores = _scores(graph, encoder, fitted, None)
     n_labels = len(encoder.labels_)
     label = (
         scores[0]
@@ -162,7 +146,7 @@ def _calibrated_cells(graph: _Graph, encoder: CalibratedEncoder) -> None:
     if encoder.directions_.scores is None:
         tie, score = (graph.input(str(name), text=False) for name in (encoder.tie_column, encoder.score_column))
     else:
-        (score,), tie = _scores(graph, encoder, group), encoder.tie_column
+        (score,), tie = _scores(graph, encoder, encoder.directions_.scores, group), encoder.tie_column
     # One row more, for groups that are not known.
     own, of_ties = (
         graph.add("Gather", graph.constant(np.vstack([table.T, np.zeros(len(table))])), group) for table in (at, ties)
@@ -188,10 +172,9 @@ def _cell_scores(graph: _Graph, encoder: BoostedEncoder | CalibratedEncoder) -> 
             graph.output(name, TensorProto.DOUBLE)
 
 
-def _scores(graph: _Graph, encoder: BoostedEncoder | CalibratedEncoder, group: str | None) -> list[str]:
-    """Write the scores for each target."""
-    fitted = _scores_of(encoder)
-    assert fitted is not None  # noqa: S101  (asked for before)
+def _scores(graph: _Graph, encoder: RestrictedEncoder, fitted: Scores, group: str | None) -> list[str]:
+    """Write the scores for each target, by models that see the group in an encoder that reads it."""
+    fitted.check_publishable()
     features, codes = _features(graph, encoder, fitted)
     if group is not None:
         n_groups = graph.constant(np.int64(len(encoder.groups_)))
@@ -207,7 +190,7 @@ def _group(graph: _Graph, encoder: RestrictedEncoder) -> str:
 
     A group that pools all others takes every other name but the empty one.
     """
-    names, other = [name_of(group) for group in encoder.groups_], other_group(encoder)
+    names, other = [name_of(group) for group in encoder.groups_], encoder.other_group
     places, default = list(range(len(names))), len(names)
     if other is not None:
         names, places, default = [*names, ""], [*places, len(names)], names.index(other)
@@ -267,30 +250,15 @@ def _rows(graph: _Graph, features: Sequence[str], codes: dict[int, str], scores:
 
 def _forest(graph: _Graph, forest: Forest, matrix: str) -> str:
     """Write the trees of a model, and what becomes of their sums."""
-    n_outputs = len(forest.baseline)
-    leaf = forest.feature < 0
-    first = np.repeat(forest.starts[:-1], np.diff(forest.starts))
-    inner = np.flatnonzero(~leaf)
-    lonely = forest.starts[:-1][
-        leaf[forest.starts[:-1]]
-    ]  # trees that are a single leaf: a question whose answers agree
-    place = np.full(len(leaf), -1)
-    place[inner] = np.arange(len(inner))
-    place[lonely] = len(inner) + np.arange(len(lonely))
-    leaves = np.flatnonzero(leaf)
-    leaf_place = np.full(len(leaf), -1)
-    leaf_place[leaves] = np.arange(len(leaves))
-    left, right = (first + forest.left)[inner], (first + forest.right)[inner]
-    tree_of = np.repeat(np.arange(len(forest.starts) - 1), np.diff(forest.starts))
-
-    def ids(children: NDArray[Any]) -> list[int]:
-        of_inner = np.where(leaf[children], leaf_place[children], place[children])
-        return [int(i) for i in (*of_inner, *leaf_place[lonely])]
-
-    def are_leaves(children: NDArray[Any]) -> list[int]:
-        return [int(i) for i in (*leaf[children], *np.ones(len(lonely), dtype=bool))]
-
-    n_nodes = len(inner) + len(lonely)
+    n_outputs, roots = len(forest.baseline), forest.starts[:-1]
+    leaf, first = forest.feature < 0, np.repeat(roots, np.diff(forest.starts))
+    # A tree that is a single leaf becomes a question whose answers agree: a leaf's children are itself.
+    leaves, inner = np.flatnonzero(leaf), np.concatenate([np.flatnonzero(~leaf), roots[leaf[roots]]])
+    place, ids = np.full(len(leaf), -1), np.full(len(leaf), -1)
+    place[inner] = ids[inner] = np.arange(len(inner))
+    ids[leaves] = np.arange(len(leaves))
+    left, right = ((first + children)[inner] for children in (forest.left, forest.right))
+    tree_of = np.repeat(np.arange(len(roots)), np.diff(forest.starts))
     total = graph.add(
         "TreeEnsemble",
         matrix,
@@ -298,18 +266,16 @@ def _forest(graph: _Graph, forest: Forest, matrix: str) -> str:
         aggregate_function=1,
         n_targets=n_outputs,
         post_transform=0,
-        tree_roots=[int(i) for i in place[forest.starts[:-1]]],
-        nodes_featureids=[int(i) for i in (*forest.feature[inner], *np.zeros(len(lonely), dtype=int))],
-        nodes_modes=graph.tensor(np.zeros(n_nodes, dtype=np.uint8), "modes"),
-        nodes_splits=graph.tensor(np.append(forest.threshold[inner], np.zeros(len(lonely))), "splits"),
-        nodes_missing_value_tracks_true=[
-            int(i) for i in (*forest.missing_left[inner], *np.zeros(len(lonely), dtype=int))
-        ],
-        nodes_truenodeids=ids(left),
-        nodes_falsenodeids=ids(right),
-        nodes_trueleafs=are_leaves(left),
-        nodes_falseleafs=are_leaves(right),
-        leaf_targetids=[int(i) for i in tree_of[leaves] % n_outputs],
+        tree_roots=place[roots].tolist(),
+        nodes_featureids=np.maximum(forest.feature, 0)[inner].tolist(),
+        nodes_modes=graph.tensor(np.zeros(len(inner), dtype=np.uint8), "modes"),
+        nodes_splits=graph.tensor(np.where(leaf, 0.0, forest.threshold)[inner], "splits"),
+        nodes_missing_value_tracks_true=(forest.missing_left & ~leaf)[inner].astype(int).tolist(),
+        nodes_truenodeids=ids[left].tolist(),
+        nodes_falsenodeids=ids[right].tolist(),
+        nodes_trueleafs=leaf[left].astype(int).tolist(),
+        nodes_falseleafs=leaf[right].astype(int).tolist(),
+        leaf_targetids=(tree_of[leaves] % n_outputs).tolist(),
         leaf_weights=graph.tensor(forest.value[leaves], "weights"),
     )
     raw = graph.add("Add", total, graph.constant(forest.baseline[None, :]))

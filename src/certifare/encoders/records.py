@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from certifare.certificates import CellCounts
-from certifare.encoders.groups import other_group
 from certifare.errors import CountsError, FileError
 from certifare.foundation.formatting import listing
 from certifare.foundation.levels import INTERSECTION, UNKNOWN, name_of
@@ -148,7 +147,7 @@ class GroupColumns:
         roles = tuple(parse_role(text, names, "group column of the encoder") for text in texts)
         types = {}
         for i, role in enumerate(roles):
-            of_names = (name_of(group) for group in encoder.groups_ if group != other_group(encoder))
+            of_names = (name_of(group) for group in encoder.groups_ if group != encoder.other_group)
             parts = [name.split(INTERSECTION) for name in of_names]
             known = {part[i] for part in parts if len(part) == len(roles)} - {UNKNOWN}
             values = {role.value} if isinstance(role, Comparison) else known

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import sqlglot
 from sqlglot import exp
 
-from certifare.encoders.groups import other_group
 from certifare.errors import ArgumentError, EncoderError, GroupError, RoleError, TableError
 from certifare.foundation.levels import INTERSECTION, UNKNOWN, name_of
 from certifare.growth import Bins, CategoricalBins, Split
@@ -69,6 +68,7 @@ INTEGERS = exp.DataType.INTEGER_TYPES - {DType.BIT, DType.INT128, DType.UINT128,
 # Longer integers are turned into doubles like decimals: not every database rounds them once only.
 DECIMALS = (exp.DataType.INTEGER_TYPES - INTEGERS - {DType.BIT}) | {DType.DECIMAL, DType.BIGDECIMAL}
 TEXTS = exp.DataType.TEXT_TYPES | {DType.ENUM}
+READ = TEXTS | INTEGERS | DECIMALS | exp.DataType.FLOAT_TYPES | {DType.BOOLEAN}
 
 DEFAULT_TYPES = {"number": "DOUBLE", "boolean": "BOOLEAN", "text": "TEXT"}
 """Types that columns are assumed to have if the database is not asked."""
@@ -76,28 +76,14 @@ DEFAULT_TYPES = {"number": "DOUBLE", "boolean": "BOOLEAN", "text": "TEXT"}
 
 @dataclass(frozen=True)
 class SqlColumn:
-    """A column of a database, read as ``apply`` reads the same values.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"integer", "number", "boolean", "text"}
-    raw : expression
-        The column itself; text with the blanks that belong to it.
-    number : expression
-        A number or a truth value as a number: a double, or a whole number that can be compared with one.
-    missing : expression
-        Condition for a value that is missing; never NULL.
-    refused : expression or None
-        Condition for a value that ``apply`` refuses: an infinite number.
-    """
+    """A column of a database, read as ``apply`` reads the same values; all but its name and kind are expressions."""
 
     name: str
     kind: Literal["integer", "number", "boolean", "text"]
-    raw: Any
-    number: Any
-    missing: Any
-    refused: Any
+    raw: Any  # the column itself; text with the blanks that belong to it
+    number: Any  # a number or a truth value: a double, or a whole number that can be compared with one
+    missing: Any  # condition for a value that is missing; never NULL
+    refused: Any  # condition for a value that ``apply`` refuses: an infinite number
 
 
 def sql_column(name: str, type_: str, dialect: str, wanted: str | None = None) -> SqlColumn:
@@ -107,7 +93,7 @@ def sql_column(name: str, type_: str, dialect: str, wanted: str | None = None) -
     known = _known_type(type_, dialect)
     if known.this == DType.NULL:  # a column without any value fits every type
         known = exp.DataType.build(DEFAULT_TYPES[wanted or "text"])
-    if wanted is not None and (wanted == "text") != (known.this in TEXTS) and _is_read(known):
+    if wanted is not None and (wanted == "text") != (known.this in TEXTS) and known.this in READ:
         now, then = ("numbers", "text") if wanted == "text" else ("text", "numbers")
         raise TableError(f"Column {name!r} holds {now} ({type_}), but held {then} in the training records.")
     if known.this in TEXTS and not (known.this in (DType.CHAR, DType.NCHAR) and dialect not in PADDED):
@@ -165,11 +151,11 @@ def write_sql(encoder: "RestrictedEncoder", dialect: str, table: str | Sequence[
     groups = group_conditions(encoder, roles, dialect) if roles else []
     if table is None:
         return write_cell(encoder, columns, dialect, 0, groups)
-    source = quoted_table(table, dialect)
     if not name.strip():
         raise ArgumentError(f"name={name!r}: the column of cells needs a name.")
     cell = write_cell(encoder, columns, dialect, 1, groups)
-    return f"SELECT\n  *,\n{cell} AS {identifier(name, dialect).sql(dialect=dialect)}\nFROM {source}"
+    called = identifier(name, dialect).sql(dialect=dialect)
+    return f"SELECT\n  *,\n{cell} AS {called}\nFROM {quoted_table(table, dialect)}"
 
 
 def known_dialect(dialect: str) -> str:
@@ -214,8 +200,7 @@ def write_cell(
         from certifare.encoders.score_sql import write_scored
 
         return "  " * depth + write_scored(encoder, columns, dialect, groups)
-    lines = _tree_lines(encoder, columns, dialect)
-    return "\n".join("  " * (depth + below) + line for below, line in lines)
+    return "\n".join("  " * (depth + below) + line for below, line in _tree_lines(encoder, columns, dialect))
 
 
 def group_roles(encoder: "RestrictedEncoder") -> list[str | Comparison]:
@@ -237,7 +222,7 @@ def group_values(encoder: "RestrictedEncoder") -> list[tuple[Value, ...]]:
     """
     n_columns = encoder.group_column_.count(INTERSECTION) + 1
     values: list[tuple[Value, ...]] = []
-    named = [group for group in encoder.groups_ if group != other_group(encoder)]
+    named = [group for group in encoder.groups_ if group != encoder.other_group]
     for group in named:
         parts = tuple(group.split(INTERSECTION)) if isinstance(group, str) else ()
         values.append(group if isinstance(group, tuple) else parts if len(parts) == n_columns else (group,))
@@ -302,7 +287,7 @@ def group_conditions(
                 number = number_literal(float(value), dialect)
                 tests.append(exp.EQ(this=column.number.copy(), expression=number))
         conditions.append(exp.and_(*tests))
-    other = other_group(encoder)
+    other = encoder.other_group
     if other is not None:
         rest = exp.and_(*present, *(exp.not_(condition.copy()) for condition in conditions))
         conditions.insert([name_of(group) for group in encoder.groups_].index(other), rest)
@@ -431,7 +416,7 @@ def holds(role: Comparison, column: SqlColumn, dialect: str) -> Any:
 
 def is_read(type_: str, dialect: str) -> bool:
     """Say whether columns of a type, as a database writes it, are read: numbers, truth values or text."""
-    return _is_read(_known_type(type_, dialect))
+    return _known_type(type_, dialect).this in READ
 
 
 def _known_type(type_: str, dialect: str) -> Any:
@@ -439,10 +424,6 @@ def _known_type(type_: str, dialect: str) -> Any:
         return exp.DataType.build(type_, dialect=dialect)
     except sqlglot.errors.SqlglotError:
         return exp.DataType(this=DType.UNKNOWN)
-
-
-def _is_read(known: Any) -> bool:
-    return known.this in TEXTS | INTEGERS | DECIMALS | exp.DataType.FLOAT_TYPES | {DType.BOOLEAN}
 
 
 def _deeper(word: str, lines: list[tuple[int, str]]) -> list[tuple[int, str]]:

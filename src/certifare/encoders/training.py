@@ -32,7 +32,6 @@ from certifare.tables.frames import (
 )
 
 if TYPE_CHECKING:
-    from certifare.encoders.proxies import Coordinates
     from certifare.encoders.representatives import Representatives
 
 MOST_LABELS = 256
@@ -61,7 +60,6 @@ class Training(Protocol):
     - ``derived``: what one kind of encoder computed in addition, such as scores.
     - ``bare``: whether to leave out representatives. Encoders that are only compared need none; the chosen one grows
       again, with them.
-    - ``project``: the coordinates of the records that are in memory, (records, coordinates).
     - ``source``: counts these records, of these classes, for a grower.
     - ``growing``: what to call with the number of cells grown so far, of ``max_cells``.
     - ``representatives``: those of ranges of a growth's cells; ``codes`` are what it decides on, if not the bins.
@@ -89,7 +87,6 @@ class Training(Protocol):
     @property
     def bare(self) -> bool: ...  # noqa: D102
     def __len__(self) -> int: ...
-    def project(self, coordinates: "Coordinates") -> NDArray[np.int16]: ...  # noqa: D102
     def source(self, targets: Targets, n_threads: int) -> HistogramSource: ...  # noqa: D102
     def growing(self, max_cells: int) -> Callable[[int], Any] | None: ...  # noqa: D102
     def representatives(  # noqa: D102
@@ -123,10 +120,6 @@ class MemoryTraining:
 
     def __len__(self) -> int:
         return len(self.fields[0])
-
-    def project(self, coordinates: "Coordinates") -> NDArray[np.int16]:
-        """Return the coordinates of the records, (records, coordinates)."""
-        return coordinates.of(self.codes)
 
     def source(self, targets: Targets, n_threads: int) -> HistogramSource:
         """Count these records, of these classes, for a grower."""

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.fitting import check_classes
-from certifare.encoders.proxies import Coordinates
 from certifare.encoders.representatives import Middle, Representatives, modes
 from certifare.encoders.training import ColumnSchema, mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
@@ -127,10 +126,6 @@ class EngineTraining:
     def groups(self) -> Levels:
         """The groups; the codes are stored with the records."""
         return Levels(self.plan.group_name, NO_CODES, self.plan.groups)
-
-    def project(self, coordinates: Coordinates) -> NDArray[np.int16]:
-        """Never called: only what is retained has coordinates, and that was refused."""
-        raise NotImplementedError
 
     def source(self, targets: Targets, n_threads: int) -> HistogramSource:
         """Return the source of histograms for a grower; the engine decides on the number of threads."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from certifare import FairTreeEncoder
 from certifare.encoders.information import retained_information
-from certifare.encoders.space import Space, find_centres
+from certifare.encoders.proxies import Space, find_centres
 from certifare.encoders.training import in_memory
 from certifare.foundation.randomness import stream
 from certifare.frontier.paths import PROBE_RECORDS, RETAINED_RECORDS, GrowthPath, PartCounts
