@@ -105,7 +105,8 @@ def test_too_few_records_are_told_with_the_table_of_plans(cli, table):
         (["--metric", "equal_opportunity"], "name its column with --label"),
         (["--positive", "yes"], "--positive would be ignored"),
         (["--tie-column", "home"], "same value in several certification records"),
-        (["--tie-column", "nobody"], "'nobody'"),
+        (["--tie-column", "nobody"], "No column 'nobody' (--tie-column)"),
+        (["--score", "nobody"], "No column 'nobody' (--score)"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(cli, table, options, message):

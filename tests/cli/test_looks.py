@@ -30,6 +30,8 @@ def test_a_second_certificate_on_the_same_file_is_a_second_look(certify, cli, fi
     assert (second.json["look"], second.json["spent"]) == (2, 0.05)
     for arguments, status in ((("--max-looks", 1), 1), (("--max-looks", 2, "--confidence", 0.94), 0), ((), 1)):
         assert cli("verify", written, *arguments).status == status
+    said = cli("verify", written, "--confidence", 0.94).stdout.split("PASS  ")[1]
+    assert "94 % confidence" in said.partition("99 % confidence")[0]  # the joint confidence comes first
     assert "all of them hold together with 94 % confidence" in cli("show", written).stdout
     report = cli("report", written, "--json").json
     assert (report["look"]["number"], report["look"]["joint_confidence"]) == (2, 0.94)

@@ -96,6 +96,8 @@ def calibrate(
     """
     from certifare.bundle import check_output, produce
     from certifare.frontier.scored import calibrate_score
+    from certifare.tables.files import open_batches
+    from certifare.tables.roles import absent
     from certifare.tables.table import read_table
 
     holds = {"unlabelled": not label, "equal_opportunity": own.metric == "equal_opportunity"}
@@ -107,6 +109,10 @@ def calibrate(
     if own.select is not None and not 0.0 < own.select < 1.0:
         raise ArgumentError(f"--select {own.select:g}: give a share between 0 and 1.")
     check_output(output, replace=replace)
+    names = open_batches(data, {}, **csv.reading()).names
+    for name, role in ((score, "--score"), (own.tie_column, "--tie-column")):
+        if name is not None and name not in names:
+            raise absent(name, names, role)
     features = (score,) if own.tie_column is None else (score, own.tie_column)
     columns = {"sensitive": listed(sensitive), "feature": features, **own.roles(), **csv.reading()}
     named: dict[str, Any] = {"terms": published.terms(), "command": command_line(context)}

@@ -236,7 +236,9 @@ class DatabaseOptions(Options):
     def check(self, data: Any) -> None:
         """Refuse records in two places or in none, and a database without a table."""
         if self.sql is None and not data:
-            raise ArgumentError("Which records? Name a file, counts files, or a database with --sql and --table.")
+            raise ArgumentError(
+                "Which records? After the encoder, name a file, counts files, or a database with --sql and --table."
+            )
         if self.sql is not None and data:
             raise ArgumentError("Give either a file or --sql, not both.")
         if self.sql is not None and self.table is None:

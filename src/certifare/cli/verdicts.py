@@ -23,8 +23,8 @@ def print_verdict(verdict: Verdict) -> None:
     """Print each check, the outcome, and what was not checked."""
     print_checks(verdict.checks)
     word = Text(verdict.outcome, STYLES[verdict.outcome])
-    if verdict.passed and verdict.claim is not None:
-        word.append(f"  {printable(verdict.claim)}", "default not bold")
+    claims = [text for text in (verdict.headline, verdict.claim) if text is not None and verdict.passed]
+    word.append("\n".join(f"  {printable(text)}" for text in claims), "default not bold")
     out.print()
     out.print(word)
     if verdict.passed and verdict.unchecked:

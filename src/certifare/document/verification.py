@@ -21,6 +21,7 @@ from certifare.certificates.chance import confirming_words, distance_by_chance, 
 from certifare.certificates.counts import GROUP_MISSING
 from certifare.certificates.population import draw_of, whom
 from certifare.certificates.rounding import percent, round_down, round_up
+from certifare.certificates.wording import plain_claim
 from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
 from certifare.document.policy import Policy
@@ -92,11 +93,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         T* as the certificate states it.
     checks : tuple of Check
         All checks, in order.
+    headline : str or None
+        After several looks: the claim in short, with the joint confidence of all of them.
     """
 
     claim: str | None
     bound: float | None
     checks: tuple[Check, ...]
+    headline: str | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -256,7 +260,9 @@ def verify_document(
     else:
         checks += _records(document, encoder, data, roles, max_bound)
     predicate = document.statement.predicate
-    return Verdict(claim=predicate.claim.words, bound=document.certificate.bound, checks=tuple(checks))
+    certificate = document.certificate
+    headline = plain_claim(certificate) if certificate.several_looks else None
+    return Verdict(claim=predicate.claim.words, bound=certificate.bound, checks=tuple(checks), headline=headline)
 
 
 def _signature(document: Document, key: SSlibKey | None, required: bool) -> Check:

@@ -287,7 +287,7 @@ class CalibratedEncoder(RestrictedEncoder):
             raise EncoderError("score_column: a score is about one label, so there is no retain and no second label.")
         place = [column.name for column in training.columns].index(score)
         if training.columns[place].categorical:
-            raise EncoderError(f"score_column={score!r} holds categories; a score is a number.")
+            raise EncoderError(f"The score {score!r} holds categories, and a score is a number.")
         return Directions((Direction(score),), None, None, training.bins, place)
 
     def _hide_ties(self, training: MemoryTraining) -> MemoryTraining:
