@@ -34,7 +34,7 @@ from certifare.certificates.claims import Claim
 from certifare.encoders import CalibratedEncoder
 from certifare.encoders.plans import GapPlan, round_to_gaps
 from certifare.frontier import Grid
-from certifare.frontier.calibrating import CalibratedSearch
+from certifare.frontier.calibrating import CalibratedSearch, choose_parts
 from certifare.frontier.search import Search
 from certifare.tables.frames import Frame
 from certifare.tables.table import Table
@@ -127,11 +127,16 @@ class Sample:
         }
 
 
-def calibrated(sample: Sample, seed: int, train: float) -> Iterator[tuple[str, float, dict[str, float]]]:
-    """Yield what calibrated cells do at each target that a plan is within."""
+def calibrated(sample: Sample, seed: int, train: float | None) -> Iterator[tuple[str, float, dict[str, float]]]:
+    """Yield what calibrated cells do at each target that a plan is within, with the split of ``fit`` or a given one."""
     table = Table.from_frame(sample.rest, label=sample.label, sensitive=sample.sensitive)
-    search = CalibratedSearch(table, Claim(), seed=seed, parts={"train": train, "certify": 1.0 - train}).run()
+    searches: dict[float, CalibratedSearch] = {}
     for target in TARGETS:
+        share = train or choose_parts(table, Claim(), target)[0]["train"]
+        if share not in searches:
+            parts = {"train": share, "certify": 1.0 - share}
+            searches[share] = CalibratedSearch(table, Claim(), seed=seed, parts=parts).run()
+        search = searches[share]
         number = search.best(target)
         if number is not None:
             encoder, certificate = search._calibrate(number, search.claim)
@@ -219,7 +224,7 @@ def unbounded(sample: Sample) -> Iterator[tuple[str, float, dict[str, float]]]:
     yield "optimizer", 1.0, sample.figures(decided.astype(float), decided)
 
 
-def measure(name: str, seeds: int, train: float, cells_only: bool) -> None:
+def measure(name: str, seeds: int, train: float | None, cells_only: bool) -> None:
     """Print the rows of one table."""
     table, label, sensitive = TABLES[name]()
     found: dict[tuple[str, float], list[dict[str, float]]] = {}
@@ -341,7 +346,9 @@ def show_misses(runs: int) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
-    parser.add_argument("--train", type=float, default=0.4, help="share of the rest that learns scores and plans")
+    parser.add_argument(
+        "--train", type=float, help="share of the rest that learns scores and plans; that of fit if left out"
+    )
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--cells-only", action="store_true", help="leave out what calibrated cells are compared with")
     parser.add_argument("--misses", type=int, help="draws of each setting")

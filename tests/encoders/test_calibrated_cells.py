@@ -78,7 +78,7 @@ def test_a_group_without_thresholds_is_refused(fitted):
 def test_too_few_records_are_refused_with_a_table_of_plans(fitted):
     encoder, _, (X, _, s) = fitted
     with pytest.raises(ArgumentError, match=r"T\* ≤ 0.1 needs about .* for 2 cells"):
-        encoder.calibrate(X[:60], sensitive_features=s[:60])
+        encoder.calibrate(X[:16], sensitive_features=s[:16])
 
 
 def test_only_metrics_that_are_proved_can_be_asked_for():

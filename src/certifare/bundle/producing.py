@@ -92,7 +92,8 @@ def produce(
     label_quantiles : int, optional
         Cut a label that is a quantity into this number of bands, each with about as many training and select records.
     parts : mapping of str to float
-        Shares of train, select and certify.
+        Shares of train, select and certify; of train and certify if ``group_aware``, when the default depends on the
+        target and the sizes of groups.
     seed : int
     n_jobs : int
         How many growths are fitted at a time.
@@ -145,7 +146,7 @@ def produce(
         "task": repr((target, min_cells, grid or Grid(), tie_column, score_column)),
     }
     if not is_large(table):
-        search = open_search(table, grid, label_quantiles=label_quantiles, **how, **roles)
+        search = open_search(table, grid, target=target, label_quantiles=label_quantiles, **how, **roles)
     elif label_quantiles is not None:
         raise ArgumentError(
             "label_quantiles needs the whole table in memory, and this one is too large for that: cut the label at "

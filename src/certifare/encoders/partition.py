@@ -8,7 +8,7 @@ against Σ √(π(1 − π)) over the cells' shares π, which is what T* grows w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,10 @@ BINS = 64
 THETAS = tuple((np.arange(49) / 48) ** 2)
 #: Prices of a cell's √(π(1 − π)), in units of the loss per record.
 PRICES = np.geomspace(1e-5, 0.3, 28)
+#: If a group has fewer certification records, there are also plans with each of these numbers of cells at each of these
+#: prices: the others step over most masses that few cells can have.
+FEW_RECORDS, FEW_CELLS = 2_000, range(2, 9)
+FEW_PRICES = np.geomspace(1e-3, 10.0, 28)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +79,18 @@ def plan_along(
         n_bins = len(edges) + 1
         labels = _monotone(_table(bins, records.labels, n_bins, records.n_classes))
         groups = _table(bins[records.counted], records.groups[records.counted], n_bins, records.n_groups)
-        path = PlanPath(float(theta), bins, {}, {})
-        for starts in _cuts(labels, groups, utility):
-            k = len(starts)
-            if 2 <= k <= most and k not in path.plans:
-                shares = np.add.reduceat(groups, starts, axis=0) / groups.sum(axis=0)
-                path.starts[k], path.plans[k] = starts, GapPlan.along(round_to_gaps(shares, sizes + 1))
-        yield path
+        loss, size = _losses(labels, groups, utility)
+        kinds: list[Iterable[NDArray[np.int64]]] = [_cuts(loss, size)]
+        if theta == 0.0 and sizes.min() < FEW_RECORDS:
+            kinds += _cuts_into_few(loss, size)
+        for cuts in kinds:
+            path = PlanPath(float(theta), bins, {}, {})
+            for starts in cuts:
+                k = len(starts)
+                if 2 <= k <= most and k not in path.plans:
+                    shares = np.add.reduceat(groups, starts, axis=0) / groups.sum(axis=0)
+                    path.starts[k], path.plans[k] = starts, GapPlan.along(round_to_gaps(shares, sizes + 1))
+            yield path
 
 
 def plan_without_label(
@@ -129,8 +138,10 @@ def _monotone(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.column_stack([sizes * (1.0 - second), sizes * second])
 
 
-def _cuts(labels: NDArray[np.float64], groups: NDArray[np.int64], utility: str) -> Iterator[NDArray[np.int64]]:
-    """Yield, for each price, the first bins of the runs that lose least."""
+def _losses(
+    labels: NDArray[np.float64], groups: NDArray[np.int64], utility: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the loss of a cell of the bins from each first to each last one, and its √(π(1 − π)); last bin first."""
     n = len(labels)
     below = np.concatenate([np.zeros((1, labels.shape[1])), labels.cumsum(axis=0)])
     counts = below[None, :] - below[:, None]  # of the bins from the first index up to the second
@@ -147,10 +158,14 @@ def _cuts(labels: NDArray[np.float64], groups: NDArray[np.int64], utility: str) 
     loss = (np.nan_to_num(loss) + labels.shape[1] - 1) / records
     shares = np.concatenate([np.zeros((1, groups.shape[1])), groups.cumsum(axis=0)]) / groups.sum(axis=0)
     share = (shares[None, :] - shares[:, None]).mean(axis=2).clip(0.0, 1.0)
-    price = np.sqrt(share * (1.0 - share))
     usable = np.triu(np.ones((n + 1, n + 1), dtype=bool), 1) & (share > 0)
-    # By last bin, first bin and price.
-    cost = np.where(usable, loss, np.inf).T[:, :, None] + price.T[:, :, None] * PRICES
+    return np.where(usable, loss, np.inf).T, np.sqrt(share * (1.0 - share)).T
+
+
+def _cuts(loss: NDArray[np.float64], size: NDArray[np.float64]) -> Iterator[NDArray[np.int64]]:
+    """Yield, for each price, the first bins of the runs that lose least."""
+    n = len(loss) - 1
+    cost = loss[:, :, None] + size[:, :, None] * PRICES  # by last bin, first bin and price
     least = np.full((n + 1, len(PRICES)), np.inf)
     least[0] = 0.0
     origin = np.zeros((n + 1, len(PRICES)), dtype=np.int64)
@@ -166,3 +181,23 @@ def _cuts(labels: NDArray[np.float64], groups: NDArray[np.int64], utility: str) 
             end = int(origin[end, column])
             starts.append(end)
         yield np.array(starts[::-1], dtype=np.int64)
+
+
+def _cuts_into_few(loss: NDArray[np.float64], size: NDArray[np.float64]) -> list[list[NDArray[np.int64]]]:
+    """Return, for each price, the first bins of the runs that lose least with each number of cells, each run once."""
+    cost = loss[:, :, None] + size[:, :, None] * FEW_PRICES
+    least, origins, seen = np.where(np.arange(len(loss)) == 0, 0.0, np.inf)[:, None], [], set()
+    found: list[list[NDArray[np.int64]]] = [[] for _ in FEW_PRICES]
+    for k in range(1, FEW_CELLS.stop):
+        total = cost + least
+        origins.append(total.argmin(axis=1))
+        least = total.min(axis=1)
+        for column in np.flatnonzero(np.isfinite(least[-1])) if k in FEW_CELLS else ():
+            starts = [len(loss) - 1]
+            for origin in reversed(origins):
+                starts.append(int(origin[starts[-1], column]))
+            run = tuple(starts[:0:-1])
+            if run not in seen:
+                seen.add(run)
+                found[column].append(np.array(run, dtype=np.int64))
+    return [runs for runs in found if runs]

@@ -21,6 +21,7 @@ from certifare.certificates.bounding import Evidence
 from certifare.certificates.calibrated import calibrated_bound, check_metric, forecast_bound, sampled_bound
 from certifare.certificates.claims import Claim, estimate_of
 from certifare.certificates.issuing import issue
+from certifare.certificates.planning import equal_gaps
 from certifare.certification.ledger import statement_of
 from certifare.encoders.calibrated_cells import NOTHING_LEARNT, CalibratedEncoder, tied_note
 from certifare.encoders.information import Spreads
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
 #: Shares of the records that scores and plan are learnt from, and that set the thresholds.
 PARTS = {"train": 0.4, CERTIFY: 0.6}
+#: Half of the records train if this many cells of equal shares are within the target all the same, and fewer than this
+#: many would train otherwise: more of them teach the scores little.
+EASY_CELLS, TAUGHT = 8, 5_000
 #: Noted of figures that are measured on the records that set the thresholds.
 APPROXIMATE = (
     "the certification records set the thresholds, so intervals of accuracy, AUC and explained share, which are "
@@ -63,6 +67,36 @@ BEYOND_CHANCE = 1.0
 NEAR = 1.02
 #: One whose T* by a part of the draws exceeds it by this factor is not, either.
 CLOSE = 1.003
+
+
+def choose_parts(table: Table, claim: Claim, target: float | None) -> tuple[Mapping[str, float], str | None]:
+    """Choose the shares of train and certify, from the target and the sizes of groups alone; say why, if not the usual.
+
+    No label or feature is looked at: T* holds given the sizes of groups, and so given the shares.
+    """
+    groups = table.groups
+    plain = groups is not None and not table.roles.each and table.weights is None and table.clusters is None
+    if target is None or groups is None or not plain or claim.metric != "demographic_parity":
+        return PARTS, None
+    sizes = np.bincount(groups.codes[groups.codes >= 0], minlength=len(groups.names))
+
+    def within(cells: int, share: float) -> bool:
+        planned = (share * sizes).astype(int)
+        if len(sizes) < 2 or planned.min() < cells:
+            return False
+        return forecast_bound(equal_gaps(planned.tolist(), cells), 1.0 - claim.confidence) <= target
+
+    if PARTS["train"] * len(table) < TAUGHT and within(EASY_CELLS, 0.5):
+        return {"train": 0.5, CERTIFY: 0.5}, (
+            "50 % of the records set thresholds, instead of 60 %: the target leaves room for "
+            f"{EASY_CELLS} cells of equal shares, and more records train"
+        )
+    if not within(2, PARTS[CERTIFY]):
+        return {"train": 0.3, CERTIFY: 0.7}, (
+            "70 % of the records set thresholds, instead of 60 %: the groups are small for the target, which would not "
+            "leave room for two cells of equal shares"
+        )
+    return PARTS, None
 
 
 class Calibration(Job):

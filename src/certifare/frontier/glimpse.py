@@ -48,7 +48,7 @@ def best_calibrated(
     for path in plan_along(records, sizes, utility):
         finest = np.bincount(path.finest * 2 + labels, minlength=2 * int(path.finest.max()) + 2).reshape(-1, 2)
         within = [k for k, plan in path.plans.items() if forecast_bound(plan.gaps, 1.0 - claim.confidence) <= limit]
-        if not within:
+        if not within and path.theta:
             break  # the more of the common order, the larger the distances
         for k in within:
             if k >= min_cells:

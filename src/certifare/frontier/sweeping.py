@@ -20,7 +20,7 @@ from certifare.errors import ArgumentError
 from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount
 from certifare.frontier.calibrating import PARTS as CALIBRATED_PARTS
-from certifare.frontier.calibrating import CalibratedSearch
+from certifare.frontier.calibrating import CalibratedSearch, choose_parts
 from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.job import Progress
 from certifare.frontier.search import Search
@@ -285,10 +285,12 @@ SEARCH_KEYWORDS = (*_CLAIM, *_JOB, *_CALIBRATED, "group_aware", "label_quantiles
 def open_search(table: Any, grid: Grid | None = None, **keywords: Any) -> Search | CalibratedSearch:
     """Read a table, split and check it, and return the search for its encoders, before anything is fitted.
 
-    - ``**keywords``: as in :func:`sweep` and :func:`certifare.produce`; ``task`` says what else the result depends on.
+    - ``**keywords``: as in :func:`sweep` and :func:`certifare.produce`; ``task`` says what else the result depends on,
+      and calibrated cells choose their parts by the ``target``.
     """
     group_aware, quantiles = keywords.pop("group_aware", False), keywords.pop("label_quantiles", None)
-    parts = keywords.pop("parts", None) or default_parts(group_aware)
+    given, target = keywords.pop("parts", None), keywords.pop("target", None)
+    parts = given or default_parts(group_aware)
     ledger = open_ledger(keywords.pop("ledger", True))
     claim, options, columns = (
         {name: keywords.pop(name) for name in names if name in keywords} for names in (_CLAIM, _JOB, _CALIBRATED)
@@ -306,8 +308,14 @@ def open_search(table: Any, grid: Grid | None = None, **keywords: Any) -> Search
             "Cells that read the group (--group-aware; in Python group_aware=True) have no kinds, gammas or smallest "
             "cells to choose from. Leave these out."
         )
+    besides = [options.get("elsewhere"), options.get("pool_groups"), columns.get("score_column")]
+    why = None
+    if all(choice is None for choice in (given, quantiles, *besides)):
+        parts, why = choose_parts(read, Claim(**claim), target)
     options |= {"max_cells": max(chosen.cells), **columns}
-    return CalibratedSearch(read, Claim(**claim), parts=parts, ledger=ledger, **options)
+    search = CalibratedSearch(read, Claim(**claim), parts=parts, ledger=ledger, **options)
+    search.notes += [why] if why else []
+    return search
 
 
 def sweep(
