@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 #: What the page may load: its own files. No script, style or connection comes from elsewhere, and none is inline.
 POLICY = (
@@ -45,12 +39,12 @@ class Guard:
     rebinding) is refused. The first address carries the token, later requests a cookie.
     """
 
-    def __init__(self, app: App, *, token: str, port: int) -> None:
+    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
         self._app, self._token = app, token
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
         self._cookie = f"certifare-studio-{port}"  # browsers share the cookies of all ports of a machine
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -67,7 +61,7 @@ class Guard:
         answer = self._refusal(scope)
         await (self._app if answer is None else answer)(scope, receive, guarded)
 
-    def _refusal(self, scope: Message) -> Response | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         request = HTTPConnection(scope)
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if host not in self._hosts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ PUBLIC_KEY = "producer.pub.pem"
 class Issued:
     """A bundle, the target that it was issued for, and the confidence of all looks at its records together.
 
-    The encoded table and the history lie beside the bundle, the key that signs beside the project.
+    The encoded table, the ZIP file and the history lie beside the bundle, the key that signs beside the project.
     """
 
     folder: Path
@@ -53,8 +52,8 @@ class Issued:
         encoder.set_params(sensitive=None)
         return groups.read(frame)
 
-    def encode(self, frame: pa.Table) -> None:
-        """Write a whole table as ``certifare encode`` does, with its labels.
+    def write(self, frame: pa.Table) -> None:
+        """Write what may be published as a ZIP file, and the whole table as ``certifare encode`` does, with its labels.
 
         An encoder that reads the group leaves out records of an unknown one.
         """
@@ -72,22 +71,20 @@ class Issued:
             encoded = encoded.append_column(f"{name}_kept" if name in encoded.column_names else name, frame[name])
         with atomic_file(self._beside("encoded.csv")) as path:
             csv.write_csv(encoded, path)
+        with (
+            atomic_file(self._beside("bundle.zip")) as path,
+            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            for part in (*(self.folder / name for name in sorted(BUNDLE_FILES)), self._public_key):
+                archive.write(part, f"bundle/{part.name}")
 
     def file(self, name: str) -> Path:
         """Return a file by its name; only these names are known."""
         places = {"report.html": self.folder / "report.html"}
-        places |= {name: self._beside(name) for name in ("encoded.csv", "history.html")}
+        places |= {name: self._beside(name) for name in ("bundle.zip", "encoded.csv", "history.html")}
         if name not in places or not places[name].is_file():
             raise FileError(f"There is no file {name[:80]!r} in this project.")
         return places[name]
-
-    def publish(self) -> bytes:
-        """Return what may be published, with the public key, as a ZIP file."""
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in (*(self.folder / name for name in sorted(BUNDLE_FILES)), self._public_key):
-                archive.write(path, f"bundle/{path.name}")
-        return packed.getvalue()
 
     def check(self, fresh: Path | None = None) -> dict[str, Any]:
         """Verify the certificate, step by step; with fresh records, certify the encoder on them as well."""

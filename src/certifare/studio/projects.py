@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
@@ -73,12 +73,7 @@ class Choice(msgspec.Struct):
     """The target, and whether cells may read the group."""
 
     target: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
-    family: Literal["blind", "aware"]
-
-    @property
-    def aware(self) -> bool:
-        """Whether cells may read the group."""
-        return self.family == "aware"
+    aware: bool
 
 
 class Project:
@@ -96,7 +91,7 @@ class Project:
         self._found: Readiness | None = None
         self._table: Table | None = None
         self._blind: Search | None = None
-        self._cancelled = threading.Event()
+        self.cancelled = threading.Event()  # set it to stop the work
         self._lock = threading.RLock()
 
     @classmethod
@@ -172,10 +167,9 @@ class Project:
         blind.run(
             progress=self._progress, found=lambda found: self.tell(kind="points", points=list(map(_point, found)))
         )
-        price = blind.boosting_utility()
-        self._blind = blind
-        self.tell(kind="order", family="blind", order=[_point(blind.candidates[i], i) for i in blind.chain()])
-        self.tell(kind="price", utility=price)
+        self._blind, price = blind, blind.boosting_utility()
+        order = [_point(blind.candidates[i], i) for i in blind.chain()]
+        self.tell(kind="order", family="blind", order=order, price=price)
         try:
             aware = CalibratedSearch(table, Claim(confidence=CONFIDENCE), parts=AWARE_PARTS)
             aware.run(progress=self._progress)
@@ -185,7 +179,7 @@ class Project:
         useful = set(aware.useful())
         front = [_point(aware.candidates[i], i) for i in aware.front() if i in useful]
         self.tell(kind="points", points=front[:MOST_POINTS])
-        self.tell(kind="order", family="aware", order=front)
+        self.tell(kind="order", family="aware", order=front, price=price)
 
     def choose(self, choice: Choice) -> dict[str, str]:
         """Keep the choice; return the command that issues the same."""
@@ -201,9 +195,11 @@ class Project:
         encoder, select = self._tried(number), self._blind.select  # type: ignore[union-attr]  # it was tried
         cells = np.asarray(encoder.apply(select.features), dtype=np.int64)
         counted = certify_counts(select.count(cells, encoder.n_cells_), min_group_size=1)
-        evaluation = evaluate(encoder, select, cells=cells)
-        data = report_data(counted, encoder=describe_encoder(encoder), evaluation=evaluation)
-        return render_parts(data, SECTIONS, "select")
+        shown: dict[str, Any] = {
+            "encoder": describe_encoder(encoder),
+            "evaluation": evaluate(encoder, select, cells=cells),
+        }
+        return render_parts(report_data(counted, **shown), SECTIONS, "select")
 
     def explain(self, number: int | None, record: int) -> dict[str, Any]:
         """Explain why a select record is in its cell: by an encoder that was tried, or by the issued one."""
@@ -214,10 +210,9 @@ class Project:
         one = table.take(rows[record - 1 : record])
         encoder = self.last_issued().encoder() if number is None else self._tried(number)
         groups = None if number is not None else self.last_issued().groups(encoder, one.select(one.column_names))
-        given = {} if groups is None else {"sensitive_features": groups}
-        explanation = encoder.explain(one.select([column.name for column in encoder.columns_]), **given)
-        values = {name: "" if v is None else str(v)[:80] for name, v in explanation.values.items()}
-        return {"record": record, "of": len(rows), "text": str(explanation), "values": values}
+        features = one.select([column.name for column in encoder.columns_])
+        explanation = encoder.explain(features, sensitive_features=groups)
+        return {"of": len(rows), "text": str(explanation)}
 
     def _tried(self, number: int | None) -> Any:
         if self._blind is None or number is None or not 0 <= number < len(self._blind.candidates):
@@ -260,7 +255,7 @@ class Project:
             if bundle.certificate is not None:
                 self._progress("writing the report", 0, 1)
                 bundle.save(folder, key=key, dataset=self._kept["name"], command=command)
-                Issued(folder, choice.target, confidence, roles).encode(self._frame())
+                Issued(folder, choice.target, confidence, roles).write(self._frame())
         except BaseException as error:
             result |= {"verdict": "NOT WRITTEN", "bound": None, "advice": [str(error)]}
             raise
@@ -278,7 +273,7 @@ class Project:
         """Begin work in a thread; refuse it if something is running already."""
         with self._idle():
             self.running = name
-            self._cancelled.clear()
+            self.cancelled.clear()
             if name == "explore":
                 self.events, self._blind = [], None
             self.tell(kind="started", work=name)
@@ -298,17 +293,13 @@ class Project:
             name, self.running = self.running, None
             self.tell(**ended, work=name)
 
-    def cancel(self) -> None:
-        """Ask the work that is going on to stop."""
-        self._cancelled.set()
-
     def tell(self, **event: Any) -> None:
         """Tell the page what happens."""
         self.events.append(event)
 
     def _progress(self, stage: str, done: int, total: int) -> None:
         looking = self.running == "issue" and not stage.startswith(BEFORE_THE_LOOK)
-        if self._cancelled.is_set() and not looking:
+        if self.cancelled.is_set() and not looking:
             raise Cancelled
         # How far the tests went is a part of their result.
         self.tell(kind="progress", stage=stage, done=0 if looking else done, total=total, looking=looking)
@@ -347,7 +338,6 @@ class Project:
 
     def _keep(self, **decided: Any) -> None:
         self._kept |= decided
-        self.folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(self.folder / "project.json") as path:
             path.write_text(json.dumps(self._kept), "utf-8")
 

@@ -91,10 +91,7 @@ class Studio:
     def close(self) -> None:
         """Stop all work."""
         for project in self._projects.values():
-            project.cancel()
-
-
-# -- what the page asks for -----------------------------------------------------------------------------------------
+            project.cancelled.set()
 
 
 def _example(project: Project, _: None) -> None:
@@ -103,13 +100,10 @@ def _example(project: Project, _: None) -> None:
 
 
 def _file(project: Project, asked: dict[str, str]) -> Response:
-    name, issued = asked["name"], project.last_issued()
-    if name == "bundle.zip":
-        headers = {"Content-Disposition": 'attachment; filename="bundle.zip"'}
-        return Response(issued.publish(), media_type="application/zip", headers=headers)
-    if name.endswith(".html"):
-        return FileResponse(issued.file(name), headers={"Content-Security-Policy": REPORT_POLICY})
-    return FileResponse(issued.file(name), filename=name)
+    path = project.last_issued().file(asked["name"])
+    if path.suffix == ".html":
+        return FileResponse(path, headers={"Content-Security-Policy": REPORT_POLICY})
+    return FileResponse(path, filename=asked["name"])
 
 
 #: Method, path, what it takes, and what does it. Plain data is answered as JSON, text as a page in a frame; after what
@@ -119,7 +113,7 @@ WORK: tuple[tuple[str, str, Any, Callable[[Project, Any], Any]], ...] = (
     ("POST", "example", None, _example),
     ("POST", "roles", Roles, Project.set_roles),
     ("POST", "explore", None, lambda project, _: project.begin("explore", project.explore)),
-    ("POST", "cancel", None, lambda project, _: project.cancel()),
+    ("POST", "cancel", None, lambda project, _: project.cancelled.set()),
     ("POST", "choice", Choice, Project.choose),
     ("GET", "understand", Subject, lambda project, asked: project.understand(asked.number)),
     ("GET", "explain", Subject, lambda project, asked: project.explain(asked.number, asked.record)),
@@ -155,8 +149,7 @@ async def _limited(request: Request, most: int) -> AsyncIterator[bytes]:
     """Yield what is sent; refuse more than so many bytes, if possible before they are sent."""
     too_large = HTTPException(
         413,
-        f"The file is larger than {most / (1 << 20):,.0f} MB, the most that the studio takes. "
-        "Name it on the command line instead (certifare studio FILE), or use certifare fit.",
+        f"The file is larger than {most / (1 << 20):,.0f} MB: start certifare studio with it, or use certifare fit.",
     )
     stated, received = request.headers.get("content-length", ""), 0
     if stated.isdigit() and int(stated) > most:
@@ -166,9 +159,6 @@ async def _limited(request: Request, most: int) -> AsyncIterator[bytes]:
         if received > most:
             raise too_large
         yield chunk
-
-
-# -- what is not a request of the page for work ---------------------------------------------------------------------
 
 
 async def _home(request: Request) -> Response:

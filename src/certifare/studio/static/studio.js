@@ -51,10 +51,9 @@ async function ask(path, options = {}) {
 const post = (path, body = {}) => ask(path, { method: "POST", body: JSON.stringify(body) });
 const put = (path, file) => ask(`${path}${path.includes("?") ? "&" : "?"}name=${encodeURIComponent(file.name)}`, { method: "PUT", body: file });
 
-async function attempt(work, busy) {
+async function attempt(work) {
   problem("");
-  if (busy) busy.disabled = true;
-  try { return await work(); } catch (error) { problem(error.message); return undefined; } finally { if (busy) busy.disabled = false; }
+  try { await work(); } catch (error) { problem(error.message); }
 }
 
 // -- steps ----------------------------------------------------------------------------------------------------------
@@ -186,9 +185,9 @@ function heard(event) {
     drawSoon();
   } else if (kind === "order") {
     orders[event.family] = event.order;
+    price = event.price;
     drawSoon();
-  } else if (kind === "price") { price = event.utility; drawSoon(); }
-  else if (kind === "note") $("explore-notes").append(el("li", {}, event.text));
+  } else if (kind === "note") $("explore-notes").append(el("li", {}, event.text));
   else attempt(() => ended(kind, work, event.text));
 }
 
@@ -267,7 +266,7 @@ function mark() {
 let saving = 0;
 function choose() {
   mark();
-  state.choice = { target: target(), family: family() };
+  state.choice = { target: target(), aware: family() === "aware" };
   clearTimeout(saving);
   saving = setTimeout(() => post("/choice", state.choice).catch((error) => problem(error.message)), 250);
 }
@@ -284,7 +283,6 @@ function showUnderstand() {
   mark();
   const last = issued(), tried = chosen && chosen.number !== null && family() === "blind";
   $("explanation").hidden = true;
-  fill($("record-values"));
   $("one-record").hidden = !tried && !last;
   const wanted = tried ? `/understand?number=${chosen.number}` : last ? "/files/report.html" : null;
   $("understand-what").textContent = tried
@@ -300,7 +298,6 @@ async function explain() {
   const found = await ask(`/explain?record=${encodeURIComponent($("record").value)}${number}`);
   $("record").max = found.of;
   $("record-of").textContent = `of ${count(found.of)} select records`;
-  fill($("record-values"), ...Object.entries(found.values).map(([name, value]) => fact(name, value)));
   $("explanation").hidden = false;
   $("explanation").textContent = found.text;
 }
@@ -311,7 +308,7 @@ async function showIssue() {
   mark();
   const last = [...state.issued].pop();
   $("issue-what").textContent = `Target: selection rates differ by at most ${inPoints(target())} (T* ≤ ${target().toFixed(3)}). ${family() === "aware" ? "Cells may read the group." : "Cells do not read the group."}`;
-  $("command").textContent = (await post("/choice", { target: target(), family: family() })).command;
+  $("command").textContent = (await post("/choice", { target: target(), aware: family() === "aware" })).command;
   $("again-line").hidden = state.again === null;
   if (state.again !== null) $("again-text").textContent = `Look again at the same records: all results then hold together with ${percent(state.again)} confidence`;
   $("result").hidden = !last;
@@ -326,7 +323,7 @@ async function showIssue() {
 }
 
 async function certify() {
-  await post("/issue", { target: target(), family: family(), again: $("again").checked });
+  await post("/issue", { target: target(), aware: family() === "aware", again: $("again").checked });
   $("again").checked = false;
 }
 
@@ -350,7 +347,9 @@ async function showCheck() {
 
 async function reading(status, control, work) {
   $(status).textContent = "reading …";
-  await attempt(work, control);
+  control.disabled = true;
+  await attempt(work);
+  control.disabled = false;
   $(status).textContent = "";
 }
 
@@ -365,18 +364,16 @@ chosenFile("period-file", "period-status", async (file) => {
   frame($("history"), "/files/history.html");
 });
 $("example").addEventListener("click", () => reading("reading", $("example"), async () => setState(await post("/example"))));
+for (const [id, work] of Object.entries({ start: () => post("/explore"), cancel: () => post("/cancel"), "cancel-issue": () => post("/cancel"), explain, certify }))
+  $(id).addEventListener("click", () => attempt(work));
 for (const id of ["label", "sensitive", "sensitive-2", "cluster"]) $(id).addEventListener("change", sendRoles);
-$("start").addEventListener("click", () => attempt(() => post("/explore"), $("start")));
-for (const id of ["cancel", "cancel-issue"]) $(id).addEventListener("click", () => attempt(() => post("/cancel")));
 $("target").addEventListener("input", choose);
 for (const radio of document.querySelectorAll("input[name=family]")) radio.addEventListener("change", choose);
-$("explain").addEventListener("click", () => attempt(explain, $("explain")));
-$("certify").addEventListener("click", () => attempt(certify));
 
 attempt(async () => {
   setState(await ask("/state"));
   running(state.running);
-  if (state.choice.family) document.querySelector(`input[name=family][value=${state.choice.family === "aware" ? "aware" : "blind"}]`).checked = true;
+  if (state.choice.aware) document.querySelector("input[name=family][value=aware]").checked = true;
   if (state.choice.target) { $("target").max = "0.5"; $("target").value = state.choice.target; }
   show();
   listen();
