@@ -61,8 +61,6 @@ MOST_LOOKS = 2_000
 #: Records are shared if chance explains the matches with a smaller probability than this level, even if its estimate is
 #: raised by this many standard deviations. A look too many costs confidence; one too few would overstate it.
 LEVEL, DEVIATIONS = 1e-3, 3.0
-#: The most bits of a hash that a filter indexes.
-MOST_BITS = 24
 #: A column agrees with an earlier look if this share of the look's values occur in it.
 AGREEING = 0.9
 #: A column numbers the records, and does not describe people, if its values are different multiples of one step that
@@ -116,47 +114,10 @@ class Traces:
         return self._comparisons[shared].finds(sample[[place[name] for name in shared]])
 
 
-@dataclass(frozen=True, eq=False)
-class _Sieve:
-    """A filter by column for hashes that may be among those of the records, with few false positives."""
-
-    first: NDArray[np.uint8]
-    last: NDArray[np.uint8]
-    n_distinct: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, columns: Sequence[NDArray[np.uint32]]) -> _Sieve:
-        """Build the filter from columns of hashes with equal lengths."""
-        bits = min(MOST_BITS, max(8, len(columns[0]).bit_length() + 4))
-        marks = np.zeros((len(columns), 2, 1 << bits - 3), dtype=np.uint8)
-        n_distinct = np.zeros(len(columns), dtype=np.int64)
-        for i, hashes in enumerate(columns):
-            marked = np.zeros((2, 1 << bits), dtype=bool)
-            marked[0, hashes >> np.uint32(32 - bits)] = True
-            marked[1, hashes & np.uint32((1 << bits) - 1)] = True
-            marks[i] = np.packbits(marked, axis=1, bitorder="little")
-            n_distinct[i] = np.count_nonzero(marked[0])
-        return cls(marks[:, 0].ravel(), marks[:, 1].ravel(), n_distinct)
-
-    def passes(self, values: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Return which values (a row for each column) may be among those of the records."""
-        n_bytes = len(self.first) // len(self.n_distinct)
-        bits = n_bytes.bit_length() + 2
-        offsets = np.arange(0, len(self.first), n_bytes)[:, np.newaxis]
-        found = np.ones(values.shape, dtype=np.uint8)
-        for marks, slots in (
-            (self.first, values >> np.uint32(32 - bits)),
-            (self.last, values & np.uint32((1 << bits) - 1)),
-        ):
-            found &= marks.take(offsets + (slots >> np.uint32(3))) >> (slots & np.uint32(7)).astype(np.uint8)
-        return found.astype(bool)
-
-
 class _View(NamedTuple):
     """The records in some of the columns."""
 
     distinct: NDArray[np.uint64]  # hashes, sorted
-    sieve: _Sieve
     chance: float  # probability that a fresh record is among them
 
     @classmethod
@@ -173,13 +134,7 @@ class _View(NamedTuple):
         chance = min(1.0, 1.0 - single + DEVIATIONS * (spread + 1.0 / n) + n / 2**32)
         if chance**SAMPLE >= level:
             distinct = distinct[:1].copy()
-        return cls(distinct, _Sieve.of([_first_half(distinct)]), chance)
-
-    def among(self, values: NDArray[np.uint64]) -> int:
-        """Return the number of values that are among the records."""
-        values = values[self.sieve.passes(_first_half(values)[np.newaxis])[0]]
-        place = np.searchsorted(self.distinct, values)
-        return int((self.distinct[np.minimum(place, len(self.distinct) - 1)] == values).sum())
+        return cls(distinct, chance)
 
 
 class _Comparison:
@@ -193,11 +148,11 @@ class _Comparison:
         names = sorted(columns)
         self._columns = [columns[name] for name in names]
         self._factors = np.array([int(name[:16], 16) | 1 for name in names], dtype=np.uint64)
-        self._sieve = _Sieve.of(self._columns)
+        self._values = [np.unique(column) for column in self._columns]
         self._sets = _halvings(len(names))
         self._level = LEVEL / (len(self._sets) + 1)
         # Records repeat if there are fewer combinations of values than records.
-        digits = np.log(self._sieve.n_distinct)
+        digits = np.log([len(values) for values in self._values])
         combinations = np.array([digits[a:b].sum() for a, b in self._sets]) - math.log(len(self._columns[0]))
         self._least_chance = 1.0 - np.exp(np.minimum(0.0, combinations))
         self._views: dict[bytes, _View] = {}
@@ -205,7 +160,7 @@ class _Comparison:
     def finds(self, sample: NDArray[np.uint32]) -> bool:
         """Return whether more of a sample (a row for each column) is among the records than chance explains."""
         n, n_records = sample.shape[1], len(self._columns[0])
-        among = self._sieve.passes(sample)
+        among = np.array([_occurs(row, values) for row, values in zip(sample, self._values, strict=True)])
         hashes = sample * self._factors[:, np.newaxis]
         agreeing = np.flatnonzero(among.mean(axis=1) >= AGREEING)
         if len(agreeing) and self._finds(agreeing, hashes, among):
@@ -236,7 +191,7 @@ class _Comparison:
             n, tried, view = len(earlier), earlier[among[columns].all(axis=0)], self._view(columns)
         if bdtrc(len(tried) - 1.0, n, view.chance) >= self._level:
             return False
-        return bool(bdtrc(view.among(tried) - 1.0, n, view.chance) < self._level)
+        return bool(bdtrc(_occurs(tried, view.distinct).sum() - 1.0, n, view.chance) < self._level)
 
     def _view(self, columns: NDArray[np.intp]) -> _View:
         key = columns.tobytes()
@@ -663,8 +618,10 @@ def _halvings(n: int) -> NDArray[np.intp]:
     return np.array(found)
 
 
-def _first_half(hashes: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    return (hashes >> np.uint64(32)).astype(np.uint32)
+def _occurs(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which values are among sorted ones."""
+    found: NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
+    return found
 
 
 def _scramble(name: str, bits: NDArray[np.uint64]) -> NDArray[np.uint32]:

@@ -66,23 +66,12 @@ class Period(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """How far the distribution of a group over cells has moved since the certificate.
-
-    Attributes
-    ----------
-    group : str
-    label : str or None
-        The label that it is conditional on, if the metric uses labels.
-    estimate : float
-        Distance between the group's distributions over cells then and now, in the records; biased upwards.
-    lower : float
-        Lower bound of the movement, with the history's confidence.
-    """
+    """How far the distribution of a group over cells has moved since the certificate."""
 
     group: str
-    label: str | None
-    estimate: float
-    lower: float
+    label: str | None  # the label that it is conditional on, if the metric uses labels
+    estimate: float  # distance of the group's distributions over cells then and now, in the records; biased upwards
+    lower: float  # lower bound of the movement, with the history's confidence
 
     @property
     def moved(self) -> bool:
@@ -92,47 +81,22 @@ class Movement:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one period's records show. All findings of a history hold together, with its confidence.
+    """What one period's records show. All findings of a history hold together, with its confidence."""
 
-    Attributes
-    ----------
-    number : int
-        Number of the period, from 1.
-    name : str
-    groups : dict of str to int
-        Records of each group.
-    small : tuple of str
-        Groups of the certificate that have too few records in this period for a statement.
-    epsilon : float
-        The period's share of ε.
-    bound, estimate, lower : float
-        T*, plug-in distance and lower bound in this period.
-    by_chance : float
-        The average estimate for equal groups, by chance alone.
-    needed : int or None
-        About how many records would confirm the target; None if the distance seems to be above it.
-    target : float
-    movements : tuple of Movement
-    exclusions : tuple of Exclusion
-        Records that were left out.
-    course : str or None
-        The attribute, or value of the given column, that it is about, if the certificate is about several.
-    """
-
-    number: int
+    number: int  # of the period, from 1
     name: str
-    groups: dict[str, int]
-    small: tuple[str, ...]
-    epsilon: float
-    bound: float
-    estimate: float
-    lower: float
-    by_chance: float
-    needed: int | None
+    groups: dict[str, int]  # records of each group
+    small: tuple[str, ...]  # groups of the certificate that have too few records in this period for a statement
+    epsilon: float  # the period's share of ε
+    bound: float  # T* in this period
+    estimate: float  # the plug-in distance
+    lower: float  # lower bound of the distance
+    by_chance: float  # the average estimate for equal groups, by chance alone
+    needed: int | None  # about how many records would confirm the target; None if the distance seems to be above it
     target: float
     movements: tuple[Movement, ...]
-    exclusions: tuple[Exclusion, ...]
-    course: str | None = None
+    exclusions: tuple[Exclusion, ...]  # records that were left out
+    course: str | None = None  # the attribute, or value of the given column, if the certificate is about several
 
     @property
     def refuted(self) -> bool:
@@ -462,13 +426,12 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise FileError(f"{os.fspath(path)!r} is larger than {MAX_BYTES >> 20} MB, too large for a history.")
         try:
             # Readers may disagree about a key that occurs twice.
-            json.loads(content, object_pairs_hook=distinct_keys)
-            version = msgspec.json.decode(content, type=_Header)
-            if version.format != FORMAT:
+            document = json.loads(content, object_pairs_hook=distinct_keys)
+            if not isinstance(document, dict) or document.get("format") != FORMAT:
                 raise FileError(f"{os.fspath(path)!r} is not a history (certifare monitor writes them).")
-            if version.version > VERSION:
+            if (version := msgspec.convert(document.get("version"), int)) > VERSION:
                 raise FileError(
-                    f"{os.fspath(path)!r} has version {version.version} of the format, but this certifare only reads "
+                    f"{os.fspath(path)!r} has version {version} of the format, but this certifare only reads "
                     f"versions up to {VERSION}. Install a newer one."
                 )
             return msgspec.json.decode(content, type=cls, dec_hook=decode_counts)
@@ -697,11 +660,6 @@ def _cut(counts: CellCounts, claim: Claim, attribute: str | None, value: str | N
     if counts.labels is None:
         raise ArgumentError(f"The counts are not by {claim.given!r}: count with --given {claim.given}.")
     return counts.given_label(value)
-
-
-class _Header(msgspec.Struct):
-    format: str
-    version: int
 
 
 def _column(counts: CellCounts, group: str, label: str | None) -> NDArray[np.int64]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 
 from certifare.certificates.claims import metric_of
 from certifare.errors import ArgumentError
@@ -28,12 +27,6 @@ class Policy:
         Accepted metrics; empty: any.
     groups : tuple of str
         Groups that it must be about; it may be about others, too.
-    max_candidates : int or None
-        The largest number of encoders that shared ε on its records.
-    not_before : date or None
-        The earliest day (UTC) on which it may have been made, by its own date.
-    max_age : int or None
-        The most days since it was made, by its own date.
     max_looks : int or None
         The most looks at its records, including this certificate. A certificate whose looks were not counted is
         rejected.
@@ -58,9 +51,6 @@ class Policy:
     max_bound: float | None = None
     metrics: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
-    max_candidates: int | None = None
-    not_before: date | None = None
-    max_age: int | None = None
     max_looks: int | None = None
     require_signature: bool = False
     require_encoder: bool = False
@@ -74,14 +64,9 @@ class Policy:
             object.__setattr__(self, name, _names(name, getattr(self, name)))
         for metric in self.metrics:
             metric_of(metric)
-        for name, least in (("max_candidates", 1), ("max_age", 0), ("max_looks", 1)):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise ArgumentError(f"{name}={value!r}: give a whole number from {least} up.")
-        if self.not_before is not None and (
-            isinstance(self.not_before, datetime) or not isinstance(self.not_before, date)
-        ):
-            raise ArgumentError(f"not_before={self.not_before!r}: give a day, such as date(2030, 1, 31).")
+        looks = self.max_looks
+        if looks is not None and (isinstance(looks, bool) or not isinstance(looks, int) or looks < 1):
+            raise ArgumentError(f"max_looks={looks!r}: give a whole number from 1 up.")
         for name in ("require_signature", "require_encoder"):
             if not isinstance(getattr(self, name), bool):
                 raise ArgumentError(f"{name}={getattr(self, name)!r}: give True or False.")

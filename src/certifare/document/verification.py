@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.assumptions import READS_GROUP, VOID
-from certifare.certificates.bounding import Evidence, compute_figures
+from certifare.certificates.bounding import Evidence, lower_limit
 from certifare.certificates.chance import confirming_words, distance_by_chance, records_to_confirm
 from certifare.certificates.counts import GROUP_MISSING
 from certifare.certificates.population import draw_of, whom
@@ -44,17 +44,15 @@ from certifare.tables.reading import POOLED, Reading
 if TYPE_CHECKING:
     from securesystemslib.signer import SSlibKey
 
+    from certifare.engines.counting import CountedRecords
     from certifare.tables.table import Table
 
 #: Recomputing takes time in proportion to pairs of groups × (√records + cells / 20). This much takes half a minute; a
 #: file that needs more (a thousand groups, more records than there are people) is made to keep its reader busy.
 MAX_WORK = 2_000_000
 
-
 #: A policy without requirements: only the document itself is checked.
 ANY = Policy(min_confidence=0.0)
-#: Tolerance for wrong clocks before a certificate counts as from the future.
-LEEWAY = timedelta(days=1)
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
@@ -66,8 +64,8 @@ class Check(msgspec.Struct, frozen=True):
     ----------
     name : str
         What was checked: version, signature, statement, figures, validity, encoder; what the policy requires
-        (confidence, bound, metric, groups, candidates, date, looks); valid until, if its producer states that;
-        classifier; thresholds; data, training records, data bound.
+        (confidence, bound, metric, groups, looks); valid until, if its producer states that; classifier; thresholds;
+        data, training records, data bound.
     ok : bool or None
         Whether it holds; None if it was not checked, or is undecided.
     message : str
@@ -299,29 +297,23 @@ def _statement(document: Document) -> Check:
         "sequence": selection.tried >= certificate.candidates,
     }
     subjects = [subject.name for subject in document.statement.subject]
-    findings: list[tuple[str, bool]] = [
-        ("the claim does not say what the figures say", stated.claim == claim_of(certificate)),
-        ("ε is not 1 − confidence", stated.epsilon == epsilon_of(certificate)),
-        ("the groups do not have the stated numbers of records", stated.groups == groups_of(certificate)),
-        (
-            "the digest of the counts is that of other counts",
-            document.statement.digest_of("counts") == counts_digest(certificate.counts),
+    in_sequence = (selection.correction == "sequence") == (certificate.sequence is not None)
+    counted, version = document.statement.digest_of("counts"), document.statement.version
+    findings = {
+        "the claim does not say what the figures say": stated.claim == claim_of(certificate),
+        "ε is not 1 − confidence": stated.epsilon == epsilon_of(certificate),
+        "the groups do not have the stated numbers of records": stated.groups == groups_of(certificate),
+        "the digest of the counts is that of other counts": counted == counts_digest(certificate.counts),
+        "the correction for trying several encoders does not fit their number": (
+            corrected[selection.correction] and in_sequence
         ),
-        (
-            "the correction for trying several encoders does not fit their number",
-            corrected[selection.correction]
-            and (selection.correction == "sequence") == (certificate.sequence is not None),
-        ),
-        ("cells are not pooled as stated", _pooled_as_stated(document)),
-        ("it names a subject twice", len(set(subjects)) == len(subjects)),
-        (
-            "its version does not fit its claim",
-            document.statement.version == document.statement.needed_version,
-        ),
-        ("its records were not read as it says", stated.reading is None or _read_so(stated.reading, certificate)),
-        ("what every certificate assumes and does not claim is missing in part", not certificate.silences),
-    ]
-    wrong = [words for words, holds in findings if not holds]
+        "cells are not pooled as stated": _pooled_as_stated(document),
+        "it names a subject twice": len(set(subjects)) == len(subjects),
+        "its version does not fit its claim": version == document.statement.needed_version,
+        "its records were not read as it says": stated.reading is None or _read_so(stated.reading, certificate),
+        "what every certificate assumes and does not claim is missing in part": not certificate.silences,
+    }
+    wrong = [words for words, holds in findings.items() if not holds]
     if wrong:
         return Check("statement", False, f"The statement contradicts its own certificate: {'; '.join(wrong)}.")
     return Check("statement", True, "Words, groups and digests of the statement agree with its certificate.")
@@ -403,18 +395,14 @@ def _encoder(document: Document, encoder: str | os.PathLike[str] | None, require
         return Check("encoder", False, f"The certified file cannot be used as an encoder: {error}")
     sequence, counts = document.certificate.sequence, document.certificate.counts
     tested = None if sequence is None or sequence.published is None else sequence.published.encoder
-    reads, said = content.reads_groups, READS_GROUP in document.certificate.assumptions
+    claimed_to_read = READS_GROUP in document.certificate.assumptions
     if tested is not None and tested != digest_of(content):
         wrong = "The encoder is not the last one that passed the certificate's sequence."
     elif content.n_cells != counts.n_cells:
         wrong = f"The encoder has {content.n_cells:,} cells, and the certificate counts {counts.n_cells:,}."
-    elif reads and not said:
-        wrong = "The encoder reads the group, and the certificate does not say so: its claim is about another encoder."
-    elif said and not reads:
-        wrong = (
-            "The encoder does not read the group, and the certificate says that it does: its claim is about another "
-            "encoder."
-        )
+    elif content.reads_groups != claimed_to_read:
+        does, says = ("reads", "does not") if content.reads_groups else ("does not read", "does")
+        wrong = f"The encoder {does} the group, and the certificate says that it {says}: it is about another encoder."
     else:
         words = f"The encoder is the certified one (SHA-256 {found[:16]}…), with {content.n_cells:,} cells."
         return Check("encoder", True, words)
@@ -438,51 +426,27 @@ def _requirements(document: Document, policy: Policy) -> list[Check]:
     if policy.groups:
         counted = certificate.counts.groups
         missing = [group for group in policy.groups if group not in counted]
-        words = f"The certificate is about the groups {_listed(counted)}"
-        checks.append(
-            Check("groups", not missing, f"{words}, not about {_listed(missing)}." if missing else f"{words}.")
-        )
-    if policy.max_candidates is not None:
-        how = "shared ε" if certificate.sequence is None else "were to be tested in sequence"
-        words = f"{certificate.candidates:,} encoders {how} on its records; asked for: {policy.max_candidates:,}"
-        checks.append(Check("candidates", certificate.candidates <= policy.max_candidates, f"{words} at most."))
-    if policy.not_before is not None or policy.max_age is not None:
-        checks.append(_date(document, policy))
+        but = f", not about {_listed(missing)}" if missing else ""
+        checks.append(Check("groups", not missing, f"The certificate is about the groups {_listed(counted)}{but}."))
     if policy.max_looks is not None:
         enough = certificate.look is not None and certificate.look <= policy.max_looks
         checks.append(Check("looks", enough, f"{certificate.look_words} Asked for: {policy.max_looks:,} at most."))
     return checks
 
 
-def _date(document: Document, policy: Policy) -> Check:
-    made, now = document.statement.predicate.time, datetime.now(UTC)
-    words = f"The certificate says that it was made on {made.date()}"
-    if made > now + LEEWAY:
-        return Check("date", False, f"{words}, which is in the future.")
-    if policy.not_before is not None and made.date() < policy.not_before:
-        return Check("date", False, f"{words}, before the {policy.not_before} asked for.")
-    if policy.max_age is not None and (now - made).days > policy.max_age:
-        return Check("date", False, f"{words}, more than the {policy.max_age:,} days ago that were asked for.")
-    return Check("date", True, f"{words}.")
-
-
 def _expiry(last_day: date) -> Check:
     today = datetime.now(UTC).date()
     if today <= last_day:
         return Check("valid until", True, f"The certificate is valid until {last_day}, by its producer's statement.")
-    days = (today - last_day).days
-    return Check(
-        "valid until",
-        False,
-        f"The certificate expired on {last_day}, {amount(days, 'day')} ago. Ask its producer for a new one.",
-    )
+    ago = amount((today - last_day).days, "day")
+    words = f"The certificate expired on {last_day}, {ago} ago. Ask its producer for a new one."
+    return Check("valid until", False, words)
 
 
 def _bound(certificate: Certificate, max_bound: float) -> Check:
     words = f"The certificate bounds the {certificate.claim.distance.words} by T* = {round_up(certificate.bound)}"
-    if certificate.bound <= max_bound:
-        return Check("bound", True, f"{words}, within the {max_bound:g} asked for.")
-    return Check("bound", False, f"{words}, above the {max_bound:g} asked for.")
+    met = certificate.bound <= max_bound
+    return Check("bound", met, f"{words}, {'within' if met else 'above'} the {max_bound:g} asked for.")
 
 
 def _classifier(document: Document, predictions: ArrayLike, max_bound: float | None) -> Check:
@@ -539,36 +503,42 @@ def _records(
         counted = count_records(fitted, TableSource(data), reading, CountRequest(labelled=labelled))
     except TrainingOverlapError as error:
         return [Check("training records", False, f"The encoder was fitted on your records: {error}")]
-    looked_up = (
-        Check("training records", True, f"The encoder was not fitted on your records: {counted.overlap}.")
-        if counted.overlap is not None
-        else Check(
-            "training records",
-            None,
-            "There is no fingerprint of the training records next to the encoder, so it was not checked whether "
-            "the encoder was fitted on your records.",
-        )
+    words = (
+        "There is no fingerprint of the training records next to the encoder, so it was not checked whether the "
+        "encoder was fitted on your records."
+        if counted.overlap is None
+        else f"The encoder was not fitted on your records: {counted.overlap}."
     )
+    looked_up = Check("training records", None if counted.overlap is None else True, words)
+    return [looked_up, *_compared(certificate, counted, max_bound)]
+
+
+def _compared(certificate: Certificate, counted: CountedRecords, max_bound: float | None) -> list[Check]:
+    """Certify the encoder on the verifier's counted records, and compare with its certificate."""
+
+    def undecided(words: str) -> list[Check]:
+        return [Check("data", None, words, undecided=True)]
+
     counts = counted.counts
     try:
         other = _other_claim(certificate, counts.groups, counts.labels or ())
         if other is not None:
-            return [looked_up, Check("data", None, f"{other} The check is inconclusive.", undecided=True)]
+            return undecided(f"{other} The check is inconclusive.")
         left_out = tuple(value for value in certificate.claim.left_out if value in (counts.labels or ()))
         own = counted.certify(replace(certificate.claim, candidates=1, left_out=left_out))
         if few := set(own.claim.left_out).difference(left_out):
             raise GroupError(f"A group has no record {own.claim.records_of(min(few))}.")
     except GroupError as error:
-        return [looked_up, Check("data", None, f"Your records do not suffice: {error}", undecided=True)]
+        return undecided(f"Your records do not suffice: {error}")
     if draw_of(own.population) != draw_of(certificate.population):
-        words = (
+        return undecided(
             f"The certificate is about {whom(certificate.population)}; your records stand for {whom(own.population)}: "
             "name weights and clusters as its producer did. The check is inconclusive."
         )
-        return [looked_up, Check("data", None, words, undecided=True)]
     if certificate.method == "calibrated" and np.array_equal(own.counts.table, certificate.counts.table):
-        words = "These are the records that set the thresholds: the exact bound does not hold on them. Use others."
-        return [looked_up, Check("data", None, words, undecided=True)]
+        return undecided(
+            "These are the records that set the thresholds: the exact bound does not hold on them. Use others."
+        )
     lower = _own_lower_limit(own, str(counted.digest))
     sample = f"{own.counts.n_records:,} records of your own"
     words = (
@@ -576,30 +546,17 @@ def _records(
         f"{distance_by_chance(own):.4f}; lower limit {round_down(lower)})"
     )
     if lower > certificate.bound:
-        return [
-            looked_up,
-            Check(
-                "data",
-                False,
-                f"{words}: with {percent(certificate.confidence)} confidence some classifier exceeds the certificate's "
-                f"{round_up(certificate.bound)} on your population.",
-            ),
-        ]
-    checks = [looked_up, Check("data", True, f"{words}: the certificate is not refuted.")]
-    if max_bound is not None:
-        words = f"A certificate on {sample} bounds the {own.claim.distance.words} by T* = {round_up(own.bound)}"
-        checks.append(
-            Check("data bound", True, f"{words}, within the {max_bound:g} asked for.")
-            if own.bound <= max_bound
-            else Check(
-                "data bound",
-                None,
-                f"{words}, above the {max_bound:g} asked for. It is not refuted: "
-                f"{confirming_words(records_to_confirm(own, max_bound), max_bound)}.",
-                undecided=True,
-            )
-        )
-    return checks
+        exceeded = f"some classifier exceeds the certificate's {round_up(certificate.bound)} on your population"
+        return [Check("data", False, f"{words}: with {percent(certificate.confidence)} confidence {exceeded}.")]
+    found = Check("data", True, f"{words}: the certificate is not refuted.")
+    if max_bound is None:
+        return [found]
+    words = f"A certificate on {sample} bounds the {own.claim.distance.words} by T* = {round_up(own.bound)}"
+    if own.bound <= max_bound:
+        return [found, Check("data bound", True, f"{words}, within the {max_bound:g} asked for.")]
+    more = confirming_words(records_to_confirm(own, max_bound), max_bound)
+    words = f"{words}, above the {max_bound:g} asked for. It is not refuted: {more}."
+    return [found, Check("data bound", None, words, undecided=True)]
 
 
 def _thresholds(document: Document, encoder: str | os.PathLike[str], records: Table | str | os.PathLike[str]) -> Check:
@@ -639,11 +596,8 @@ def _thresholds(document: Document, encoder: str | os.PathLike[str], records: Ta
         )
         return Check("thresholds", False, words)
     how = "" if fitted.tie_column else ", up to the random numbers that put equal scores in order"
-    return Check(
-        "thresholds",
-        True,
-        f"All {n:,} thresholds are the order statistics of these records that the plan asks for{how}.",
-    )
+    words = f"All {n:,} thresholds are the order statistics of these records that the plan asks for{how}."
+    return Check("thresholds", True, words)
 
 
 def _reading(document: Document, roles: Mapping[str, Any]) -> Reading:
@@ -691,8 +645,7 @@ def _own_lower_limit(own: Certificate, records: str) -> float:
     if min(int(pair.table(half).sum(axis=0).min()) for pair in pairs for half in (chosen_on, tested_on)) == 0:
         return 0.0
     claim = replace(own.claim, candidates=1)
-    evidence = Evidence(tested_on, witness=chosen_on)
-    return compute_figures(evidence.fitted(claim), claim).lower
+    return lower_limit(Evidence(tested_on, witness=chosen_on).fitted(claim), claim)
 
 
 def _listed(names: Sequence[str]) -> str:
