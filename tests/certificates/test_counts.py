@@ -297,7 +297,7 @@ def test_a_thousand_names_are_read_from_a_file_and_no_more(what):
         if accepted:
             assert CellCounts.from_dict(document).n_records == np.prod(shapes[what])
         else:
-            with pytest.raises(CountsError, match=f"1,001 {what}"):
+            with pytest.raises(CountsError, match=f"length <= 1000.*{what}"):
                 CellCounts.from_dict(document)
 
 
@@ -323,10 +323,9 @@ def test_names_in_a_file_are_all_text():
         {"groups": ["f", 1]},
         {"labels": ["0", 1]},
         {"labels": "01"},
-        {"labels": ("0", "1")},
         {"groups": None},
     ):
-        with pytest.raises(CountsError, match="lists of strings"):
+        with pytest.raises(CountsError, match="Not a table of counts: Expected `(str|array)"):
             CellCounts.from_dict({**good, **change})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -36,6 +36,20 @@ class Exclusion:
 
     reason: str
     records: int
+
+
+class _ExclusionForm(msgspec.Struct, forbid_unknown_fields=True):
+    reason: str
+    records: Annotated[int, msgspec.Meta(ge=0, le=MAX_RECORDS)]
+
+
+class _Form(msgspec.Struct, forbid_unknown_fields=True):
+    """Counts in a file."""
+
+    groups: Annotated[list[str], msgspec.Meta(max_length=MOST_NAMES)]
+    table: Any
+    labels: Annotated[list[str], msgspec.Meta(max_length=MOST_NAMES)] | None = None
+    exclusions: Annotated[list[_ExclusionForm], msgspec.Meta(max_length=MOST_NAMES)] | None = None
 
 
 class CellCounts:
@@ -264,31 +278,13 @@ class CellCounts:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> CellCounts:
         """Read and validate the result of :meth:`to_dict`."""
-        unknown = set(document) - {"groups", "labels", "table", "exclusions"}
-        if unknown or not {"groups", "table"} <= set(document):
-            raise CountsError('Counts need the fields "groups" and "table", may have "labels" and "exclusions".')
-        exclusions = []
-        for entry in document.get("exclusions") or ():
-            if (
-                not isinstance(entry, Mapping)
-                or set(entry) != {"reason", "records"}
-                or not isinstance(entry["reason"], str)
-                or type(entry["records"]) is not int
-                or not 0 <= entry["records"] <= MAX_RECORDS
-            ):
-                raise CountsError(f"An exclusion needs a reason and a number of records, at most {MAX_RECORDS:,}.")
-            exclusions.append(Exclusion(entry["reason"], entry["records"]))
-        names = [document["groups"], document.get("labels")]
-        if names[0] is None or not all(
-            n is None or (isinstance(n, list) and all(isinstance(v, str) for v in n)) for n in names
-        ):
-            raise CountsError("Groups and labels must be lists of strings.")
-        for what, found in (("groups", names[0]), ("labels", names[1]), ("exclusions", exclusions)):
-            if len(found or ()) > MOST_NAMES:
-                raise CountsError(
-                    f"{len(found):,} {what}, where {MOST_NAMES:,} are the most that are read from a file."
-                )
-        counts = cls(document["table"], document["groups"], document.get("labels"), exclusions)
+        try:
+            form = msgspec.convert(dict(document), _Form)
+            counted = msgspec.convert(form.table, list[list[int]] if form.labels is None else list[list[list[int]]])
+        except msgspec.ValidationError as error:
+            raise CountsError(f"Not a table of counts: {error}") from error
+        exclusions = [Exclusion(found.reason, found.records) for found in form.exclusions or ()]
+        counts = cls(counted, form.groups, form.labels, exclusions)
         if counts.table.size > MOST_ENTRIES:
             found = f"{counts.table.size:,} counts"
             raise CountsError(f"{found}, where {MOST_ENTRIES:,} are the most that are read from a file.")
@@ -436,8 +432,6 @@ def decode_counts(kind: type, value: object) -> object:
         return value
     if not isinstance(value, Mapping):
         raise CountsError("counts must be an object with groups and table.")
-    rows = list[list[int]] if value.get("labels") is None else list[list[list[int]]]
-    msgspec.convert(value.get("table"), rows)
     return CellCounts.from_dict(value)
 
 

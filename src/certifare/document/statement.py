@@ -21,7 +21,7 @@ from certifare.certificates.exact import epsilon_at
 from certifare.certificates.population import among_whom
 from certifare.certificates.rounding import confidence_text, percent, round_up
 from certifare.document.suppression import Suppression, suppress
-from certifare.errors import ArgumentError, DocumentError
+from certifare.errors import ArgumentError, CertifareError, DocumentError
 from certifare.foundation.formatting import amount, unseen
 from certifare.foundation.version import __version__
 from certifare.tables.reading import Reading
@@ -214,14 +214,12 @@ class Statement(_Strict, frozen=True, kw_only=True):
             predicate = document.get("predicate") if isinstance(document, Mapping) else None
             check_method(predicate.get("certificate") if isinstance(predicate, Mapping) else None)
             statement = msgspec.convert(document, cls, dec_hook=decode_counts)
-            # Again separately: the certificate validates ranges and names that its types do not.
-            certificate = Certificate.from_dict(document["predicate"]["certificate"])
-            if certificate.candidates > MAX_TRIED:
+            if statement.predicate.certificate.candidates > MAX_TRIED:
                 raise DocumentError("Not a certificate: impossibly many candidates.")
             statement.predicate.time  # noqa: B018  (validates the date)
         except DocumentError:
             raise
-        except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
+        except (msgspec.ValidationError, CertifareError, TypeError, ValueError, OverflowError) as error:
             raise DocumentError(f"Not a certificate: {error}") from error
         return statement
 
