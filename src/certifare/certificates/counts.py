@@ -280,7 +280,8 @@ class CellCounts:
         """Read and validate the result of :meth:`to_dict`."""
         try:
             form = msgspec.convert(dict(document), _Form)
-            counted = msgspec.convert(form.table, list[list[int]] if form.labels is None else list[list[list[int]]])
+            rows: Any = list[list[int]] if form.labels is None else list[list[list[int]]]
+            counted = msgspec.convert(form.table, rows)
         except msgspec.ValidationError as error:
             raise CountsError(f"Not a table of counts: {error}") from error
         exclusions = [Exclusion(found.reason, found.records) for found in form.exclusions or ()]
