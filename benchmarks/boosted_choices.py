@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 
 from certifare import BoostedEncoder
@@ -40,10 +39,9 @@ def changed(module: Any, **values: Any) -> Iterator[None]:
             setattr(module, name, value)
 
 
-def model(**parameters: Any) -> Any:
-    from lightgbm import LGBMClassifier
-
-    return LGBMClassifier(**{**scores.score_settings(0, 50_000, 20), **parameters})
+def models(**parameters: Any) -> Any:
+    settings = scores.score_settings
+    return lambda: changed(scores, score_settings=lambda *about: {**settings(*about), **parameters})
 
 
 def by_counts(score_map: scoremap.ScoreMap) -> Any:
@@ -74,11 +72,10 @@ def variants() -> dict[str, Variant]:
     found["no means of categories"] = ({}, lambda: changed(scores, FEW_CATEGORIES=10**9))
     for smoothing in (3.0, 30.0):
         found[f"smoothing {smoothing:g}"] = ({}, lambda s=smoothing: changed(scores, SMOOTHING=s))
-    found["all features in each tree"] = ({"score_model": model(colsample_bytree=1.0)}, nothing)
-    found["15 leaves, 150 rounds"] = ({"score_model": model(num_leaves=15, n_estimators=150)}, nothing)
-    found["63 leaves, 60 rounds"] = ({"score_model": model(num_leaves=63, n_estimators=60)}, nothing)
-    found["200 rounds of 0.05"] = ({"score_model": model(n_estimators=200, learning_rate=0.05)}, nothing)
-    found["scikit-learn's defaults"] = ({"score_model": HistGradientBoostingClassifier(random_state=0)}, nothing)
+    found["all features in each tree"] = ({}, models(colsample_bytree=1.0))
+    found["15 leaves, 150 rounds"] = ({}, models(num_leaves=15, n_estimators=150))
+    found["63 leaves, 60 rounds"] = ({}, models(num_leaves=63, n_estimators=60))
+    found["200 rounds of 0.05"] = ({}, models(n_estimators=200, learning_rate=0.05))
     for size in (30, 400):
         found[f"min_cell_size {size}"] = ({"min_cell_size": size}, nothing)
     return found

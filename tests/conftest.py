@@ -39,6 +39,15 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     return folder
 
 
+@pytest.fixture(scope="module")
+def few_trees() -> Iterator[None]:
+    """Score models of a few small trees, which are quick to fit and short in a file."""
+    settings = {"n_estimators": 6, "num_leaves": 8, "learning_rate": 0.3, "min_child_samples": 20}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("certifare.encoders.scores.MODELS", ((0, settings),))
+        yield
+
+
 @pytest.fixture(params=["pandas", "polars"])
 def dataframe(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
     """A dataframe constructor: tests that ask for it run once with pandas and once with polars."""

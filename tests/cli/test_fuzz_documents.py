@@ -64,19 +64,16 @@ def people(n, seed):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def world(tmp_path_factory, few_trees):
     """Every kind of document, and records to use them on."""
     folder = tmp_path_factory.mktemp("documents")
     train, fresh = people(600, 0), people(400, 1)
     fresh.to_csv(folder / "fresh.csv", index=False)
     X, y = train[["age", "job"]], train["approved"]
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    quick = HistGradientBoostingClassifier(max_iter=2, max_leaf_nodes=4, random_state=0)
     encoders = {
         "tree": FairTreeEncoder(0.3, 5, 20),
-        "boosted": BoostedEncoder(0.3, 4, 20, folds=2, grid=3, score_model=quick),
-        "calibrated": CalibratedEncoder(target=0.5, max_cells=3, folds=2, score_model=quick),
+        "boosted": BoostedEncoder(0.3, 4, 20, folds=2, grid=3),
+        "calibrated": CalibratedEncoder(target=0.5, max_cells=3, folds=2),
     }
     for name, encoder in encoders.items():
         encoder.fit(X, y, sensitive_features=train["sex"]).save(folder / f"{name}.json")

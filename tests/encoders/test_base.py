@@ -9,22 +9,17 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 
 from certifare import BoostedEncoder, FairTreeEncoder
 from certifare.encoders import Fingerprint
 from certifare.errors import EncoderError, GroupError, MissingColumnError, TableError
 
-
-def quick_model():
-    return HistGradientBoostingClassifier(max_iter=10, random_state=0)
-
-
+pytestmark = pytest.mark.usefixtures("few_trees")
 FEATURES = ["age", "hours", "job", "member"]
 ENCODERS = [
     FairTreeEncoder(gamma=0.3, max_cells=8, min_cell_size=50, sensitive="sex"),
-    BoostedEncoder(gamma=0.3, max_cells=4, min_cell_size=50, sensitive="sex", folds=2, score_model=quick_model()),
+    BoostedEncoder(gamma=0.3, max_cells=4, min_cell_size=50, sensitive="sex", folds=2),
 ]
 
 

@@ -1,16 +1,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.naive_bayes import GaussianNB
+from sklearn.metrics import roc_auc_score
 
 from certifare import BoostedEncoder, FairTreeEncoder, certify
 from certifare.encoders.proxies import N_CLUSTERS
 from certifare.errors import EncoderError
 
-
-def quick():
-    return HistGradientBoostingClassifier(max_iter=20, learning_rate=0.2, random_state=0)
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 
 def table_of(n, seed=0):
@@ -26,7 +23,7 @@ def table_of(n, seed=0):
 @pytest.fixture(scope="module")
 def encoder():
     X, y, s = table_of(3000)
-    return BoostedEncoder(gamma=0.6, max_cells=6, score_model=quick(), folds=3).fit(X, y, sensitive_features=s)
+    return BoostedEncoder(gamma=0.6, max_cells=6, folds=3).fit(X, y, sensitive_features=s)
 
 
 def test_cells_are_regions_of_the_map(encoder):
@@ -39,13 +36,8 @@ def test_forecasts_are_those_of_the_score_models(encoder):
     X, y, s = table_of(2000, seed=1)
     (shares,) = encoder.forecasts(X)
     assert np.allclose(shares.sum(axis=1), 1)
-    boosted = HistGradientBoostingClassifier(max_iter=20, learning_rate=0.2, random_state=0).fit(*table_of(3000)[:2])
-    assert np.corrcoef(shares[:, 1], boosted.predict_proba(X)[:, 1])[0, 1] > 0.95
-    other = BoostedEncoder(max_cells=3, score_model=GaussianNB(), folds=3).fit(X, y, sensitive_features=s)
-    (shares,) = other.forecasts(X)
-    assert np.allclose(shares.sum(axis=1), 1)
-    assert ((shares >= 0) & (shares <= 1)).all()
-    classes = BoostedEncoder(max_cells=3, score_model=quick(), folds=3).fit(X, y + (X[:, 3] > 1), sensitive_features=s)
+    assert roc_auc_score(y, shares[:, 1]) > 0.85
+    classes = BoostedEncoder(max_cells=3, folds=3).fit(X, y + (X[:, 3] > 1), sensitive_features=s)
     assert classes.forecasts(X)[0].shape == (2000, 3)
 
 
@@ -74,7 +66,7 @@ def test_it_keeps_more_of_the_label_than_a_tree_at_the_same_distance():
                     found = max(found, (np.array(votes)[smaller.apply(fresh)] == y_fresh).mean())
         return found
 
-    assert best(BoostedEncoder(max_cells=8, score_model=quick(), folds=3)) > best(FairTreeEncoder(max_cells=8)) + 0.03
+    assert best(BoostedEncoder(max_cells=8, folds=3)) > best(FairTreeEncoder(max_cells=8)) + 0.03
 
 
 def test_descriptions_say_where_a_cell_lies(encoder):
@@ -89,7 +81,7 @@ def test_several_classes_groups_and_labels():
     X = rng.normal(size=(1500, 3))
     race = np.digitize(X[:, 0] + rng.normal(size=1500), [-0.5, 0.5])
     labels = pd.DataFrame({"grade": np.digitize(X[:, 1], [-0.5, 0.5]), "paid": X[:, 2] > 0})
-    encoder = BoostedEncoder(gamma=0.3, max_cells=8, score_model=quick(), folds=2, min_cell_size=30)
+    encoder = BoostedEncoder(gamma=0.3, max_cells=8, folds=2, min_cell_size=30)
     encoder.fit(X, labels, sensitive_features=race)
     assert encoder.n_cells_ > 2
     cells = encoder.apply(X)
@@ -104,7 +96,7 @@ def test_retain_keeps_more_of_the_table():
     fresh, *_ = table_of(2000, seed=1)
     kept = {}
     for weight in (0.0, 0.6):
-        encoder = BoostedEncoder(gamma=0.4, max_cells=16, score_model=quick(), folds=2, retain=weight)
+        encoder = BoostedEncoder(gamma=0.4, max_cells=16, folds=2, retain=weight)
         encoder.fit(X, y, sensitive_features=s)
         kept[weight] = encoder.retained_information(fresh).mean
     assert encoder.cell_map_.shape[-1] == N_CLUSTERS

@@ -5,9 +5,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
 from certifare import BoostedEncoder, CalibratedEncoder, FairTreeEncoder, load_encoder
 from certifare.encoders.explanation import decompose
@@ -190,14 +187,6 @@ def test_explanations_are_the_same_after_a_file(people, of_boosted, tmp_path):
     of_boosted.save(tmp_path / "bare.json", statistics=False)
     bare = load_encoder(tmp_path / "bare.json").explain(X.iloc[[7]])
     assert (bare.cell, bare.records, bare.labels) == (first.cell, None, {})
-
-
-def test_other_score_models_have_no_contributions(people):
-    X, y, _, s = people
-    model = make_pipeline(SimpleImputer(), LogisticRegression())
-    encoder = boosted(score_model=model).fit(X[["age", "hours"]], y, sensitive_features=s)
-    explanation = encoder.explain(X[["age", "hours"]].iloc[[0]])
-    assert explanation.scores == ()
 
 
 def test_more_than_one_record_is_refused(people, of_tree):

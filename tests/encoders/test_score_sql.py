@@ -10,7 +10,6 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from lightgbm import LGBMClassifier
 
 from certifare import BoostedEncoder, CalibratedEncoder, load_encoder
 from certifare.encoders.sql import feature_columns, write_cell
@@ -76,11 +75,12 @@ def test_a_map_of_two_scores_has_the_same_cells(fresh, tmp_path):
     assert load_encoder(tmp_path / "encoder.json").to_sql() == encoder.to_sql()
 
 
-def test_trees_with_many_leaves_are_hardly_nested(fresh):
+def test_trees_with_many_leaves_are_hardly_nested(fresh, monkeypatch):
     """SQLite gave up on trees of 31 leaves: "parser stack overflow"."""
     frame, group, label = people()
-    model = LGBMClassifier(n_estimators=4, num_leaves=200, min_child_samples=3, verbose=-1, n_jobs=1)
-    encoder = BoostedEncoder(max_cells=5, folds=2, score_model=model).fit(frame, label, sensitive_features=group)
+    settings = {"n_estimators": 4, "num_leaves": 200, "min_child_samples": 3}
+    monkeypatch.setattr("certifare.encoders.scores.MODELS", ((0, settings),))
+    encoder = BoostedEncoder(max_cells=5, folds=2).fit(frame, label, sensitive_features=group)
     few = fresh[0][:300]
     assert asked(encoder, few) == encoder.apply(few).tolist()
 

@@ -1,8 +1,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from certifare import BoostedEncoder
@@ -10,7 +8,6 @@ from certifare.encoders.forest import WORD
 from certifare.encoders.scores import (
     SMOOTHING,
     FeatureMap,
-    Opaque,
     _Boosting,
     _crossed_means,
     fit_scores,
@@ -18,13 +15,15 @@ from certifare.encoders.scores import (
 )
 from certifare.encoders.training import read_training
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.errors import EncoderError
 from certifare.foundation.levels import Levels
 from certifare.foundation.randomness import number
 
 
-def quick(**parameters):
-    return HistGradientBoostingClassifier(max_iter=8, random_state=0, **parameters)
+@pytest.fixture
+def greedy(monkeypatch):
+    """Let models learn their training records by heart."""
+    settings = {"n_estimators": 20, "num_leaves": 60, "min_child_samples": 1, "learning_rate": 0.5}
+    monkeypatch.setattr("certifare.encoders.scores.MODELS", ((0, settings),))
 
 
 def training_of(n=600, n_labels=2, seed=0):
@@ -43,11 +42,6 @@ def training_of(n=600, n_labels=2, seed=0):
     )
 
 
-def test_models_that_are_no_trees_stay_as_they_are():
-    X, y = np.arange(400.0)[:, None] % 7, np.arange(400) % 2
-    assert Opaque(LogisticRegression().fit(X, y)).score(X).shape == (400, 1)
-
-
 def test_features_are_numbers_positions_and_means():
     training = training_of()
     features = FeatureMap(training.bins)
@@ -62,13 +56,13 @@ def test_features_are_numbers_positions_and_means():
     assert np.array_equal(rows[:, 3], 2 * codes[1])
 
 
+@pytest.mark.usefixtures("greedy")
 def test_out_of_fold_scores_come_from_models_that_never_saw_the_record():
     """Labels that are pure noise cannot be predicted out of fold, though the models learn them by heart."""
     training = training_of()
     rng = np.random.default_rng(1)
     noise = Levels("noise", rng.integers(0, 2, len(training)), (0, 1))
-    model = quick(max_leaf_nodes=200, min_samples_leaf=1, learning_rate=0.5)
-    scores, out_of_fold = fit_scores(training, [noise], model, 5, 0)
+    scores, out_of_fold = fit_scores(training, [noise], 5, 0)
     outside = ((out_of_fold[0][:, 0] > 0) == noise.codes).mean()
     inside = ((scores.score(training.fields)[0][:, 0] > 0) == noise.codes).mean()
     assert inside > 0.7
@@ -78,7 +72,7 @@ def test_out_of_fold_scores_come_from_models_that_never_saw_the_record():
 def test_scores_are_the_same_in_any_batch(monkeypatch):
     training = training_of(n_labels=3)
     targets = [training.labels[0], training.groups]
-    scores, out_of_fold = fit_scores(training, targets, quick(), 3, 0)
+    scores, out_of_fold = fit_scores(training, targets, 3, 0)
     assert [score.shape for score in out_of_fold] == [(600, 3), (600, 1)]
     together = scores.score(training.fields)
     np.testing.assert_allclose(together[0].sum(axis=1), 1.0)
@@ -87,34 +81,11 @@ def test_scores_are_the_same_in_any_batch(monkeypatch):
     assert all(np.array_equal(a, b) for a, b in zip(together, threaded, strict=True))
 
 
-@pytest.mark.parametrize("group_aware", [False, True])
-def test_looking_up_scores_as_rows_of_numbers_do(group_aware):
-    """What trees find from codes is what their library predicts from the rows."""
-    training = training_of()
-    kept = {}
-
-    class Keeping(HistGradientBoostingClassifier):
-        def fit(self, X, y):
-            kept[len(y), int(y.sum())] = quick().fit(X, y)
-            return super().fit(X, y)
-
-    targets = [training.labels[0]]
-    model, folds, seed = quick(), 2, 0
-    scores, _ = fit_scores(training, targets, model, folds, seed, group_aware=group_aware)
-    fit_scores(training, targets, Keeping(max_iter=1), folds, seed, group_aware=group_aware)
-    whole = kept[len(training), int(targets[0].codes.sum())]
-    groups = training.groups.codes if group_aware else None
-    codes = scores.features.codes(training.fields)
-    rows = scores.features.rows(training.fields, codes, scores.features.means_in(codes, scores.means), groups)
-    found = scores.score(training.fields, groups=groups)[0][:, 0]
-    np.testing.assert_allclose(found, whole.decision_function(rows), rtol=0, atol=1e-5)
-
-
 def test_threads_fit_the_same_models():
     training = training_of()
     targets = [training.labels[0], training.groups]
-    one = fit_scores(training, targets, quick(), 3, 0, n_threads=1)[1]
-    two = fit_scores(training, targets, quick(), 3, 0, n_threads=2)[1]
+    one = fit_scores(training, targets, 3, 0, n_threads=1)[1]
+    two = fit_scores(training, targets, 3, 0, n_threads=2)[1]
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
 
 
@@ -123,7 +94,7 @@ def test_every_model_knows_even_the_rarest_value():
     codes = np.arange(len(training)) % 2
     codes[5] = 2
     target = Levels("y", codes, ("a", "b", "rare"))
-    scores, out_of_fold = fit_scores(training, [target, training.groups], quick(), 5, 0)
+    scores, out_of_fold = fit_scores(training, [target, training.groups], 5, 0)
     assert scores.models[0].n_classes == 3
     assert np.isfinite(out_of_fold[0]).all()
 
@@ -131,33 +102,16 @@ def test_every_model_knows_even_the_rarest_value():
 def test_fewer_records_than_folds():
     training = training_of(n=4)
     target = Levels("y", np.array([0, 1, 0, 1]), (0, 1))
-    _, (scores,) = fit_scores(training, [target], quick(), 10, 0)
+    _, (scores,) = fit_scores(training, [target], 10, 0)
     assert np.isfinite(scores).all()
 
 
 def test_many_classes_are_averaged_by_position():
     training = training_of()
     many = Levels("y", np.arange(len(training)) % 10, tuple(range(10)))
-    scores, out_of_fold = fit_scores(training, [many], quick(max_leaf_nodes=3), 2, 0)
+    scores, out_of_fold = fit_scores(training, [many], 2, 0)
     assert scores.means[0].shape[1] == 1
     assert out_of_fold[0].shape == (len(training), 10)
-
-
-def test_only_trees_can_be_published():
-    training = training_of()
-    targets = [training.labels[0], training.groups]
-    fit_scores(training, targets, quick(), 2, 0)[0].check_publishable()
-
-    class Odd(LogisticRegression):
-        def fit(self, X, y):
-            return super().fit(np.nan_to_num(X), y)
-
-        def predict_proba(self, X):
-            return super().predict_proba(np.nan_to_num(X))
-
-    scores, _ = fit_scores(training, targets, Odd(), 2, 0)
-    with pytest.raises(EncoderError, match="Odd cannot be written as JSON"):
-        scores.check_publishable()
 
 
 def test_settings_are_seeded_and_suit_the_size_of_the_table():
@@ -179,22 +133,22 @@ def test_means_of_a_category_leave_out_the_records_of_the_own_part():
         assert found[i, 0] == pytest.approx(expected)
 
 
-def test_the_library_and_the_lookup_score_alike():
-    """LightGBM's own predictions from the rows are the scores, without a classifier given, too."""
-    training = training_of()
-    kept = []
+@pytest.mark.parametrize("group_aware", [False, True])
+def test_the_library_and_the_lookup_score_alike(group_aware, monkeypatch):
+    """What trees find from codes is what LightGBM predicts from the rows."""
+    training, kept = training_of(), []
     original = _Boosting.fit
 
     def fit(self, rows, targets, tick):
         kept.append(original(self, rows, targets, tick)[0])
         return kept[-1:]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Boosting, "fit", fit)
-        scores, _ = fit_scores(training, [training.labels[0]], None, 2, 0)
+    monkeypatch.setattr(_Boosting, "fit", fit)
+    scores, _ = fit_scores(training, [training.labels[0]], 2, 0, group_aware=group_aware)
+    groups = training.groups.codes if group_aware else None
     codes = scores.features.codes(training.fields)
-    rows = scores.features.rows(training.fields, codes, scores.features.means_in(codes, scores.means))
-    found = scores.score(training.fields)[0][:, 0]
+    rows = scores.features.rows(training.fields, codes, scores.features.means_in(codes, scores.means), groups)
+    found = scores.score(training.fields, groups=groups)[0][:, 0]
     np.testing.assert_allclose(found, kept[0].predict(rows, raw_score=True), rtol=0, atol=1e-4)
 
 
@@ -209,13 +163,14 @@ def test_a_column_without_any_value_tells_nothing(empty):
     assert np.array_equal(encoder.apply(X), encoder.apply(X.assign(empty="new" if empty.dtype == object else 1.0)))
 
 
+@pytest.mark.usefixtures("greedy")
 def test_records_that_belong_together_are_scored_by_models_that_saw_none_of_them():
     """Labels are dealt at random to 300 people with four equal records each: there is nothing to learn."""
     rng = np.random.default_rng(0)
     people = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd"))
     rows = np.repeat(np.arange(300), 4)
     y = rng.integers(0, 2, 300)
-    encoder = BoostedEncoder(score_model=quick(), folds=5)
+    encoder = BoostedEncoder(folds=5)
     found = {}
     for name, given in {
         "apart": {},
@@ -224,7 +179,7 @@ def test_records_that_belong_together_are_scored_by_models_that_saw_none_of_them
     }.items():
         chosen = np.arange(300) if name == "weighted" else rows
         training = encoder.prepare(people.iloc[chosen], y[chosen], sensitive_features=y[chosen] ^ 1, **given)
-        _, (scores, _) = fit_scores(training, (training.labels[0], training.groups), quick(), 5, 0)
+        _, (scores, _) = fit_scores(training, (training.labels[0], training.groups), 5, 0)
         found[name] = roc_auc_score(y[rows], scores[:, 0])
     assert found["apart"] > 0.75
     assert found["together"] == found["weighted"]

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -59,12 +58,12 @@ class Calibrated(Reading, CalibratedEncoder):
     pass
 
 
-QUICK = HistGradientBoostingClassifier(max_iter=2, random_state=0)
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 ENCODERS = [
     Tree(gamma=0.1, min_cell_size=1, max_cells=5),
-    Boosted(gamma=0.1, min_cell_size=1, max_cells=5, folds=2, grid=4, score_model=QUICK),
-    Calibrated(target=0.9, folds=2, score_model=QUICK),
+    Boosted(gamma=0.1, min_cell_size=1, max_cells=5, folds=2, grid=4),
+    Calibrated(target=0.9, folds=2),
 ]
 
 

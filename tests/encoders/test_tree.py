@@ -92,18 +92,6 @@ def test_several_labels(table):
         assert set(encoder.describe()[0].labels) == {"old", "busy"}
 
 
-def test_retain_keeps_more_of_the_table(table):
-    X, y = table.drop(columns="income"), table["income"]
-    kept = {
-        weight: FairTreeEncoder(gamma=0.3, max_cells=8, min_cell_size=50, sensitive="sex", retain=weight)
-        .fit(X, y)
-        .retained_information(X)
-        .mean
-        for weight in (0.0, 0.8)
-    }
-    assert kept[0.8] > kept[0.0] + 0.05
-
-
 def test_certify_refuses_training_records(encoder, table):
     for same in (table, table.assign(hours=table["hours"] + 0.01)):
         with pytest.raises(TrainingOverlapError):

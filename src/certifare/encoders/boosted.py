@@ -59,9 +59,6 @@ class BoostedEncoder(GrownEncoder):
         No cell has fewer training records.
     metric : {"demographic_parity", "equal_opportunity", "equalized_odds"}
         What the criterion looks at.
-    score_model : classifier, optional
-        Any scikit-learn classifier with ``predict_proba``; numbers with NaN for missing values are what it gets.
-        LightGBM unless given. Only gradient boosting, of LightGBM or scikit-learn, can be saved as JSON.
     folds : int
         Training records are scored by models that saw the other folds.
     grid : int, optional
@@ -100,7 +97,6 @@ class BoostedEncoder(GrownEncoder):
     (8, 8)
     """
 
-    score_model: Any = None
     folds: int = 3
     grid: int | None = None
 
@@ -108,7 +104,6 @@ class BoostedEncoder(GrownEncoder):
         *GrownEncoder.settings,
         "retain",
         "label_weights",
-        "score_model",
         "folds",
         "grid",
         "each",
@@ -140,15 +135,11 @@ class BoostedEncoder(GrownEncoder):
 
     def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_retain(self.retain)
-        if not isinstance(self.folds, int | np.integer) or self.folds < 2:
-            raise EncoderError(f"folds is {self.folds!r}; give a whole number from 2.")
         if self.grid is not None and (not isinstance(self.grid, int | np.integer) or self.grid < 2):
             raise EncoderError(f"grid is {self.grid!r}; give a whole number from 2, or None.")
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
         targets = (*training.labels, training.groups)
-        scores, out_of_fold = fit_scores(
-            training, targets, self.score_model, int(self.folds), self.seed, self.n_threads
-        )
+        scores, out_of_fold = fit_scores(training, targets, self.folds, self.seed, self.n_threads)
         weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
         grid = None if self.grid is None else int(self.grid)
         clusters = Clusters.fit(training, self.seed) if self.retain else None

@@ -27,8 +27,8 @@ from certifare.encoders.description import Statistics
 from certifare.encoders.direction_tree import Directed, grow_directions
 from certifare.encoders.fingerprint import Fingerprint, merge_samples, samples_of
 from certifare.encoders.fitting import check_classes
-from certifare.encoders.groups import group_codes
 from certifare.encoders.hashes import HashSample, hash_records, mix, share_of
+from certifare.encoders.matching import group_codes
 from certifare.encoders.partition import ScoredRecords, plan_along, plan_without_label
 from certifare.encoders.plans import GapPlan, PlanPath, Thresholds, threshold_rules
 from certifare.encoders.proxies import Coordinates, check_retain
@@ -150,8 +150,6 @@ class CalibratedEncoder(RestrictedEncoder):
         Of several labels.
     positive_label : label value, optional
         For equal opportunity; the last of two unless given.
-    score_model : classifier, optional
-        As in :class:`BoostedEncoder`.
     score_column : str, optional
         A column of X that is a score already: no model is fitted, and thresholds are set on it. Beside the column
         that breaks ties it must be the only one. Without a label (``y=None``) nothing is learnt from the records:
@@ -205,7 +203,6 @@ class CalibratedEncoder(RestrictedEncoder):
     retain: float = 0.0
     label_weights: Sequence[float] | None = None
     positive_label: Any = None
-    score_model: Any = None
     score_column: str | None = None
     shares: Sequence[float] | None = None
     tie_column: str | None = None
@@ -216,7 +213,6 @@ class CalibratedEncoder(RestrictedEncoder):
         *RestrictedEncoder.settings,
         "retain",
         "label_weights",
-        "score_model",
         "score_column",
         "shares",
         "tie_column",
@@ -242,8 +238,6 @@ class CalibratedEncoder(RestrictedEncoder):
     def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_metric(self.metric)
         check_retain(self.retain)
-        if not isinstance(self.folds, int | np.integer) or self.folds < 2:
-            raise EncoderError(f"folds is {self.folds!r}; give a whole number from 2.")
         if self.other_group is not None and (training.groups is None or self.other_group not in training.groups.names):
             raise EncoderError(f"other_group={self.other_group!r} is none of the groups of the training records.")
         weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
@@ -259,9 +253,7 @@ class CalibratedEncoder(RestrictedEncoder):
             directions = self._existing_score(training, self.score_column)
             values = directions.values(training.fields, np.zeros(len(training), dtype=np.int64))
             return replace(training, derived=Derived(directions, values, ties))
-        scores, out_of_fold = fit_scores(
-            training, training.labels, self.score_model, int(self.folds), self.seed, self.n_threads, True
-        )
+        scores, out_of_fold = fit_scores(training, training.labels, self.folds, self.seed, self.n_threads, True)
         coordinates = Coordinates.of_training(training, self.seed) if self.retain else None
         columns = [
             Direction(name, axis)
@@ -653,7 +645,7 @@ class CalibratedEncoder(RestrictedEncoder):
     def _rules(self) -> list[tuple[str, ...]]:
         names, columns = [name_of(group) for group in self.groups_], self.directions_.columns
         scores = self.directions_.scores
-        log_odds = columns[0].weights is None and scores is not None and scores.forests is not None
+        log_odds = columns[0].weights is None and scores is not None
         return threshold_rules(self.thresholds_, [column.name for column in columns], names, log_odds)
 
 

@@ -42,7 +42,7 @@ MOST_ADDED = ((1 << 15) - 1) << 14
 Whole = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Count = Annotated[int, Meta(ge=0, le=(1 << 53) - 1)]
 Proportion = Annotated[float, Meta(ge=0.0, le=1.0)]
-Gaps = list[Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]]
+GapCounts = list[Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]]
 Side = Literal["left", "right"]
 Parameter = bool | int | float | str | None
 
@@ -324,7 +324,7 @@ class Threshold(Struct, forbid_unknown_fields=True):
     direction: Count
     at: list[float]
     ties: list[float]
-    gaps: Gaps
+    gaps: GapCounts
 
 
 class CalibratedDocument(EncoderDocument, tag="calibrated", kw_only=True):
@@ -340,7 +340,7 @@ class CalibratedDocument(EncoderDocument, tag="calibrated", kw_only=True):
     coordinates: list[list[list[int]]]
     calibrated: bool
     tie_key: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-    gaps: Gaps
+    gaps: GapCounts
     splits: list[Threshold]
     cells: list[Place]
 

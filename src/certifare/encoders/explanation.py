@@ -205,16 +205,13 @@ def _steps(encoder: FairTreeEncoder, fields: Sequence[Field]) -> tuple[TreeStep,
 def _scores(encoder: BoostedEncoder, fields: Sequence[Field]) -> tuple[AxisScore, ...]:
     """Split each score of the map into contributions of the columns."""
     scores = encoder.score_map_.scores
-    forests = [model for model in scores.models if isinstance(model, Forest)]
-    if len(forests) < len(scores.models):
-        return ()
     background, weights = _background(encoder)
     # The column that each number of a row is made of.
     widths = [table.shape[1] for table in scores.means]
     owner = np.array([*range(scores.features.n_numbers), *np.repeat(scores.features.averaged, widths)], dtype=np.int64)
     own, others = (_rows(scores, of) for of in (fields, background))
     parts = []
-    for model in forests:
+    for model in scores.models:
         raw = decompose(model, own[0], others, weights)
         parts.append(_through(_softmax, *raw) if model.n_classes > 2 else raw)
     n_labels = len(encoder.labels_)
@@ -384,8 +381,7 @@ def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
     found: set[float] = set()
     scores = encoder.score_map_.scores if isinstance(encoder, BoostedEncoder) else _directions(encoder).scores
     for model in () if scores is None else scores.models:
-        if isinstance(model, Forest):
-            found.update(model.threshold[model.feature == column].tolist())
+        found.update(model.threshold[model.feature == column].tolist())
     if isinstance(encoder, CalibratedEncoder) and encoder.directions_.coordinates is not None:
         found.update(getattr(encoder.directions_.bins[column], "edges", np.zeros(0)).tolist())
     if found:

@@ -1,6 +1,6 @@
 """Gradient boosted trees as plain arrays, scored by looking up which leaves each number of a record allows.
 
-Trees are taken out of LightGBM or scikit-learn. Thresholds become cuts, and numbers become codes: how many cuts lie
+Trees are taken out of LightGBM. Thresholds become cuts, and numbers become codes: how many cuts lie
 below. Each tree has a table for every number that it compares: for each code, one bit per leaf that a record with this
 code can reach. The bits that all tables of a tree have in common are one bit, the record's leaf. So a tree costs one
 look-up for each number that it compares, no step waits for the one before, and missing values are a code like others.
@@ -58,57 +58,30 @@ class Forest:
     value: NDArray[np.float64]
 
     @classmethod
-    def of(cls, model: Any, whole: Sequence[bool]) -> "Forest | None":
-        """Extract the trees of a fitted model of LightGBM or scikit-learn; None if it has none, or splits by category.
+    def of(cls, booster: Any, whole: Sequence[bool]) -> "Forest":
+        """Extract the trees of a model of LightGBM, which has no categories.
 
         ``whole`` says which numbers are whole: their thresholds are, too. So that a file is short, other thresholds
         have nine digits, and leaves are rounded.
         """
-        from lightgbm import Booster, LGBMClassifier
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        if type(model) is LGBMClassifier:
-            model = model.booster_
-        if isinstance(model, Booster):
-            parsed = [_parsed(text) for text in _tree_texts(model)]
-            baseline = np.zeros(model.num_model_per_iteration())
-            trees = [tree for tree in parsed if tree is not None]
-            if len(trees) < len(parsed):
-                return None
-        elif type(model) is HistGradientBoostingClassifier:
-            found = [predictor.nodes for iteration in model._predictors for predictor in iteration]
-            if any(nodes["is_categorical"].any() for nodes in found):
-                return None
-            trees, baseline = [_listed(nodes) for nodes in found], model._baseline_prediction.ravel()
-        else:
-            return None
-        if not trees:
-            return None
-        return cls._of_trees(trees, baseline, max(2, len(baseline)), whole)
-
-    @classmethod
-    def _of_trees(
-        cls, trees: Sequence[Sequence["_Node"]], baseline: NDArray[np.float64], n_classes: int, whole: Sequence[bool]
-    ) -> "Forest":
+        trees = [_parsed(text) for text in _tree_texts(booster)]
+        baseline = np.zeros(booster.num_model_per_iteration())
         starts = np.concatenate([[0], np.cumsum([len(tree) for tree in trees])]).astype(np.int64)
         feature, threshold, missing_left, value = (
             np.array(column) for column in zip(*(node for tree in trees for node in tree), strict=True)
         )
         is_whole = (feature >= 0) & np.asarray(whole, dtype=bool)[feature] & (np.abs(threshold) < 2.0**53)
         return cls(
-            n_classes=n_classes,
-            baseline=_rounded(baseline),
+            n_classes=max(2, len(baseline)),
+            baseline=baseline,
             starts=starts,
             feature=feature.astype(np.int32),
             threshold=np.array(
-                [
-                    np.floor(cut) if floor else _short(cut)
-                    for cut, floor in zip(threshold.tolist(), is_whole.tolist(), strict=True)
-                ]
+                [np.floor(c) if w else _short(c) for c, w in zip(threshold.tolist(), is_whole, strict=True)]
             ),
             missing_left=missing_left.astype(bool),
             right=right_children(feature, starts),
-            value=_rounded(value),
+            value=np.rint(value / UNIT) * UNIT,
         )
 
     @property
@@ -173,11 +146,7 @@ def _short(threshold: float) -> float:
     return min(float(f"{threshold + 5 * 10.0**-DIGITS * abs(threshold):.{DIGITS}g}"), LARGEST)
 
 
-def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.rint(values / UNIT) * UNIT
-
-
-IS_CATEGORY, DEFAULT_LEFT, MISSING_IS_NAN = 1, 2, 2
+DEFAULT_LEFT, MISSING_IS_NAN = 2, 2
 """Bits of LightGBM's ``decision_type``, and the value of those above: which values are missing."""
 
 _Node = tuple[int, float, bool, float]
@@ -190,8 +159,8 @@ def _tree_texts(booster: Any) -> list[dict[str, str]]:
     return [dict(line.split("=", 1) for line in text.split("\n")[1:] if "=" in line) for text in texts]
 
 
-def _parsed(tree: dict[str, str]) -> list[_Node] | None:
-    """List the nodes of a tree of LightGBM, left before right; None if it splits by category."""
+def _parsed(tree: dict[str, str]) -> list[_Node]:
+    """List the nodes of a tree of LightGBM, left before right."""
     values = [float(value) for value in tree["leaf_value"].split()]
     if len(values) == 1:
         return [(-1, 0.0, False, values[0])]
@@ -207,27 +176,10 @@ def _parsed(tree: dict[str, str]) -> list[_Node] | None:
         if i < 0:
             listed.append((-1, 0.0, False, values[~i]))
             continue
-        if kind[i] & IS_CATEGORY:
-            return None
         waiting += [right[i], left[i]]
         # Where no value was missing in training, LightGBM takes a missing one for zero.
         to_left = bool(kind[i] & DEFAULT_LEFT) if kind[i] >> 2 == MISSING_IS_NAN else cuts[i] >= 0.0
         listed.append((feature[i], cuts[i], to_left, 0.0))
-    return listed
-
-
-def _listed(nodes: Any) -> list[_Node]:
-    """List the nodes of a tree of scikit-learn, left before right."""
-    listed: list[_Node] = []
-    waiting = [0]
-    while waiting:
-        node = nodes[waiting.pop()]
-        if node["is_leaf"]:
-            listed.append((-1, 0.0, False, float(node["value"])))
-        else:
-            waiting += [int(node["right"]), int(node["left"])]
-            cut = min(float(node["num_threshold"]), LARGEST)
-            listed.append((int(node["feature_idx"]), cut, bool(node["missing_go_to_left"]), 0.0))
     return listed
 
 

@@ -196,7 +196,7 @@ def _restore_coordinates(document: CalibratedDocument, bins: Sequence[Bins]) -> 
 def _restore_common(encoder: "RestrictedEncoder", document: EncoderDocument) -> tuple[Bins, ...]:
     """Restore what all encoders have; return the bins of the columns."""
     # How many threads run here is not for a file to say.
-    known = set(encoder.get_params(deep=False)) - {"n_jobs", "score_model"}
+    known = set(encoder.get_params(deep=False)) - {"n_jobs"}
     unknown = sorted(set(document.parameters) - known)
     require(not unknown, f"parameters: {unknown[:3]} are unknown")
     sensitive = document.parameters.get("sensitive")

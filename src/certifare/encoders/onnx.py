@@ -174,7 +174,6 @@ def _cell_scores(graph: _Graph, encoder: BoostedEncoder | CalibratedEncoder) -> 
 
 def _scores(graph: _Graph, encoder: RestrictedEncoder, fitted: Scores, group: str | None) -> list[str]:
     """Write the scores for each target, by models that see the group in an encoder that reads it."""
-    fitted.check_publishable()
     features, codes = _features(graph, encoder, fitted)
     if group is not None:
         n_groups = graph.constant(np.int64(len(encoder.groups_)))
@@ -182,7 +181,7 @@ def _scores(graph: _Graph, encoder: RestrictedEncoder, fitted: Scores, group: st
         seen = graph.add("Where", graph.add("Less", group, n_groups), number, graph.constant(np.float64(np.nan)))
         features = [*features, graph.add("Unsqueeze", seen, graph.constant(np.array([1], dtype=np.int64)))]
     matrix = _rows(graph, features, codes, fitted)
-    return [_forest(graph, model, matrix) for model in fitted.models if isinstance(model, Forest)]
+    return [_forest(graph, model, matrix) for model in fitted.models]
 
 
 def _group(graph: _Graph, encoder: RestrictedEncoder) -> str:

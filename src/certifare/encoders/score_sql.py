@@ -67,7 +67,7 @@ def write_scored(
 def _boosted(encoder: BoostedEncoder, columns: Mapping[str, SqlColumn], dialect: str) -> str:
     """Write a boosted encoder: regions of a map of two scores."""
     score_map = encoder.score_map_
-    _check(score_map.scores, [axis.weights for axis in score_map.axes], retains=score_map.clusters is not None)
+    _check([axis.weights for axis in score_map.axes], retains=score_map.clusters is not None)
     axes = [(f"s{int(axis.side == 'group')}", _whole(axis.edges)) for axis in score_map.axes]
     return _Stages.of(score_map.scores, columns, dialect, ()).select(_region(axes, encoder.cell_map_))
 
@@ -89,7 +89,7 @@ def _calibrated(
         if not np.isfinite(thresholds.at).all():
             raise EncoderError("A threshold is that of records without a score. Fit on records that have one.")
     else:
-        _check(directions.scores, [c.weights for c in directions.columns], retains=directions.coordinates is not None)
+        _check([c.weights for c in directions.columns], retains=directions.coordinates is not None)
         stages = _Stages.of(directions.scores, columns, dialect, groups, [tie])
 
     def condition(group: int, split: int) -> str:
@@ -122,9 +122,8 @@ def _walk(children: NDArray[np.int32], condition: Callable[[int], str]) -> str:
     return written[0]
 
 
-def _check(scores: Scores, weights: Sequence[Any], *, retains: bool) -> None:
+def _check(weights: Sequence[Any], *, retains: bool) -> None:
     """Refuse an encoder that looks at more than scores of two values each."""
-    scores.check_publishable()
     if retains:
         raise EncoderError(NO_SQL.format(what="An encoder with retain"))
     if any(own is not None for own in weights):
@@ -151,8 +150,7 @@ class _Stages:
         others: Sequence[str] = (),
     ) -> _Stages:
         """Write all up to the scores; ``others`` is what else is to be known of a record, read from its columns."""
-        features, look_up = scores.features, scores.forests
-        assert look_up is not None  # noqa: S101  (checked before)
+        features, look_up = scores.features, scores.look_up
         used = set(look_up.used)
         means = features.means_of(scores.means)
         numbers = [
@@ -179,11 +177,7 @@ class _Stages:
             code = _search(name, [str(i) for i in range(size - 1)], found[:-1])
             codes.append(f"CASE WHEN {name} IS NULL THEN {missing} ELSE {code} END AS c{n}")
         carried = [text.rpartition(" AS ")[2] for text in known]
-        sums = [
-            f"{_sum(model, [b.edges for b in look_up.bins])} AS s{i}"
-            for i, model in enumerate(scores.models)
-            if isinstance(model, Forest)
-        ]
+        sums = [f"{_sum(model, [b.edges for b in look_up.bins])} AS s{i}" for i, model in enumerate(scores.models)]
         nothing = [] if known or codes else ["0 AS nothing"]
         return (
             cls(dialect).then([*numbers, *known, *nothing]).then([*codes, *carried, *nothing]).then([*sums, *carried])

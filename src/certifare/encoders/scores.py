@@ -55,18 +55,6 @@ BLOCK_ROWS = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
-class Opaque:
-    """Any other classifier: it can score, but cannot be saved."""
-
-    model: Any
-
-    def score(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Score records: probability (n, 1) of the second of two classes, else probabilities."""
-        probabilities = np.asarray(self.model.predict_proba(matrix), dtype=np.float64)
-        return probabilities[:, 1:] if probabilities.shape[1] == 2 else probabilities
-
-
-@dataclass(frozen=True, eq=False)
 class FeatureMap:
     """Turns records into rows of numbers: numbers as they are, categories as positions and as means of the targets.
 
@@ -175,7 +163,7 @@ class Scores:
 
     features: FeatureMap
     means: tuple[NDArray[np.float64], ...]
-    models: tuple[Forest, ...] | tuple[Opaque, ...]
+    models: tuple[Forest, ...]
     n_classes: tuple[int, ...]
 
     def score(
@@ -185,13 +173,21 @@ class Scores:
 
         ``groups`` are the records' positions among the groups, for models that see them.
         """
-        n = len(fields[0])
-        score_rows = self._looked_up(fields, groups, n_threads) if self.forests else self._predicted(fields, groups)
+        n, forests = len(fields[0]), self.look_up
+        numbers = self.features.look_up(fields, self.means, forests.bins, n_threads)
+        if self.features.n_groups:
+            assert groups is not None  # noqa: S101  (asked for before records are scored)
+            last = self.features.n_numbers - 1
+            known = np.append(np.arange(float(self.features.n_groups)), np.nan)
+            numbers.append((last, np.minimum(groups, self.features.n_groups), forests.bins[last].encode(known)))
         outputs = [np.empty((n, 1 if classes == 2 else classes)) for classes in self.n_classes]
 
         def block(start: int) -> None:
             rows = slice(start, min(start + BLOCK_ROWS, n))
-            for output, found in zip(outputs, score_rows(rows), strict=True):
+            codes = np.zeros((len(forests.bins), rows.stop - rows.start), dtype=np.uint16)
+            for place, column, table in numbers:
+                codes[place] = column[rows] if table is None else table[column[rows]]
+            for output, found in zip(outputs, forests.score(codes), strict=True):
                 output[rows] = found
 
         with ThreadPoolExecutor(n_threads) as pool:
@@ -203,58 +199,17 @@ class Scores:
     ) -> list[NDArray[np.float64]]:
         """Return the probability of each class of each target, (n, classes)."""
         found = []
-        for score, model in zip(self.score(fields, n_threads, groups), self.models, strict=True):
+        for score in self.score(fields, n_threads, groups):
             if score.shape[1] == 1:
-                second = expit(score) if isinstance(model, Forest) else score
+                second = expit(score)
                 score = np.hstack([1.0 - second, second])
             found.append(score)
         return found
 
-    def check_publishable(self) -> None:
-        """Refuse models that cannot be written as trees."""
-        for model in self.models:
-            if isinstance(model, Opaque):
-                raise EncoderError(
-                    f"The score model {type(model.model).__name__} cannot be written as JSON. Only LightGBM's "
-                    "LGBMClassifier and scikit-learn's HistGradientBoostingClassifier can, without categorical "
-                    "features: leave score_model=None."
-                )
-
     @cached_property
-    def forests(self) -> LookUp | None:
-        """The models, if all are forests."""
-        forests = [model for model in self.models if isinstance(model, Forest)]
-        n_numbers = self.features.n_numbers + sum(table.shape[1] for table in self.means)
-        return LookUp(forests, n_numbers) if len(forests) == len(self.models) else None
-
-    def _looked_up(
-        self, fields: Sequence[Field], groups: NDArray[Any] | None, n_threads: int
-    ) -> Callable[[slice], list[NDArray[np.float64]]]:
-        """Score a block of records by forests."""
-        assert self.forests is not None  # noqa: S101  (asked for before)
-        forests = self.forests
-        numbers = self.features.look_up(fields, self.means, forests.bins, n_threads)
-        if self.features.n_groups:
-            assert groups is not None  # noqa: S101  (asked for before records are scored)
-            last = self.features.n_numbers - 1
-            place = np.append(np.arange(float(self.features.n_groups)), np.nan)
-            numbers.append((last, np.minimum(groups, self.features.n_groups), forests.bins[last].encode(place)))
-
-        def score(rows: slice) -> list[NDArray[np.float64]]:
-            codes = np.zeros((len(forests.bins), rows.stop - rows.start), dtype=np.uint16)
-            for n, column, table in numbers:
-                codes[n] = column[rows] if table is None else table[column[rows]]
-            return forests.score(codes)
-
-        return score
-
-    def _predicted(
-        self, fields: Sequence[Field], groups: NDArray[Any] | None
-    ) -> Callable[[slice], list[NDArray[np.float64]]]:
-        """Score a block of records by models that are no forests."""
-        codes = self.features.codes(fields)
-        matrix = self.features.rows(fields, codes, self.features.means_in(codes, self.means), groups)
-        return lambda rows: [model.score(matrix[rows]) for model in self.models if isinstance(model, Opaque)]
+    def look_up(self) -> LookUp:
+        """The models' tables."""
+        return LookUp(self.models, self.features.n_numbers + sum(table.shape[1] for table in self.means))
 
 
 def score_settings(seed: int, n_records: int, n_numbers: int) -> dict[str, Any]:
@@ -278,7 +233,6 @@ def score_settings(seed: int, n_records: int, n_numbers: int) -> dict[str, Any]:
 def fit_scores(
     training: MemoryTraining,
     targets: Sequence[Levels],
-    model: Any,
     n_folds: int,
     seed: int,
     n_threads: int = 1,
@@ -286,12 +240,14 @@ def fit_scores(
 ) -> tuple[Scores, list[NDArray[np.float64]]]:
     """Fit score models on all training records, and on all but each fold, on as many threads as asked for.
 
-    ``model`` is a classifier to fit instead of LightGBM, or None. If ``group_aware``, the models see the group.
+    If ``group_aware``, the models see the group.
 
     Returns the scores of the models that were fitted on all records, and for each target the training records' scores
     from models that were not fitted on them.
     """
-    n_folds = min(n_folds, len(training))
+    if not isinstance(n_folds, int | np.integer) or n_folds < 2:
+        raise EncoderError(f"folds is {n_folds!r}; give a whole number from 2.")
+    n_folds = min(int(n_folds), len(training))
     seen = training.groups if group_aware else None
     balanced = targets if seen is None else [*targets, seen]
     fold_of = _assign_folds(balanced, training.units, n_folds, stream(seed, "folds"))
@@ -303,21 +259,17 @@ def fit_scores(
     part_of = _assign_folds(balanced, training.units, INNER_FOLDS, stream(seed, "inner folds"))
     crossed = [_crossed_means(codes[i], values, features.bins[i].n_codes, part_of) for i in features.averaged]
     matrix = features.rows(training.fields, codes, crossed, None if seen is None else seen.codes)
-    # Some models refuse a column without any value; as a constant it tells them as little.
+    # A column without any value tells nothing, as a constant does.
     matrix[:, np.isnan(matrix).all(axis=0)] = 0.0
     n_classes = tuple(len(target.values) for target in targets)
     out_of_fold = [np.empty((len(training), 1 if n == 2 else n)) for n in n_classes]
-    learner: _Boosting | _Cloning = (
-        _Boosting(matrix, score_settings(seed, len(training), matrix.shape[1]))
-        if model is None
-        else _Cloning(matrix, model)
-    )
+    learner = _Boosting(matrix, score_settings(seed, len(training), matrix.shape[1]))
     whole, tick = features.whole(means), counter((n_folds + 1) * len(targets))
 
-    def fit(fold: int) -> tuple[Forest, ...] | tuple[Opaque, ...]:
+    def fit(fold: int) -> tuple[Forest, ...]:
         """Fit a model for each target on all records but those of a fold, and score these."""
         fitted = learner.fit(np.flatnonzero((fold_of != fold) | rare), targets, tick)
-        models = _models(fitted, whole)
+        models = tuple(Forest.of(model, whole) for model in fitted)
         own = np.flatnonzero(fold_of == fold)
         if len(own):
             for scores, found in zip(out_of_fold, _score_rows(models, matrix, own), strict=True):
@@ -330,21 +282,11 @@ def fit_scores(
     return Scores(features, means, models, n_classes), out_of_fold
 
 
-def _models(fitted: Sequence[Any], whole: Sequence[bool]) -> tuple[Forest, ...] | tuple[Opaque, ...]:
-    """Extract the trees of fitted models, if all of them have trees."""
-    forests = [Forest.of(model, whole) for model in fitted]
-    found = tuple(forest for forest in forests if forest is not None)
-    return found if len(found) == len(fitted) else tuple(Opaque(model) for model in fitted)
-
-
 def _score_rows(
-    models: tuple[Forest, ...] | tuple[Opaque, ...], matrix: NDArray[np.float64], rows: NDArray[np.int64]
+    models: tuple[Forest, ...], matrix: NDArray[np.float64], rows: NDArray[np.int64]
 ) -> Sequence[NDArray[np.float64]]:
     """Score rows of a matrix of numbers by each model."""
-    forests = [model for model in models if isinstance(model, Forest)]
-    if len(forests) < len(models):
-        return [model.score(matrix[rows]) for model in models if isinstance(model, Opaque)]
-    look_up = LookUp(forests, matrix.shape[1])
+    look_up = LookUp(models, matrix.shape[1])
     codes = np.zeros((matrix.shape[1], len(rows)), dtype=np.uint16)
     for i in look_up.used:
         codes[i] = look_up.bins[i].encode(matrix[rows, i])
@@ -373,26 +315,6 @@ class _Boosting:
             objective = {"objective": "binary"} if n == 2 else {"objective": "multiclass", "num_class": n}
             # Otherwise the model would be written to text and read again, only to be written once more.
             fitted.append(train({**self._settings, **objective}, records, self._rounds, keep_training_booster=True))
-            tick()
-        return fitted
-
-
-class _Cloning:
-    """Any classifier of scikit-learn, fitted on some rows of a matrix."""
-
-    def __init__(self, matrix: NDArray[np.float64], model: Any) -> None:
-        self._matrix, self._model = matrix, model
-
-    def fit(self, rows: NDArray[np.int64], targets: Sequence[Levels], tick: Callable[[], Any]) -> list[Any]:
-        """Fit a model for each target."""
-        from sklearn.base import clone
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-        fitted = []
-        for target in targets:
-            # Threads that wait for each other at every node lose more than they gain where other work is running.
-            with threadpool_limits(1, user_api="openmp"):
-                fitted.append(clone(self._model).fit(self._matrix[rows], target.codes[rows]))
             tick()
         return fitted
 

@@ -65,7 +65,6 @@ def _tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument
 
 def _boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocument:
     score_map = encoder.score_map_
-    score_map.scores.check_publishable()
     leaves = encoder.growth_.leaves(encoder.n_cells_)
     return BoostedDocument(
         **_common(encoder, _columns(encoder, score_map.scores.features.bins), VERSION),
@@ -83,8 +82,6 @@ def _boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDoc
 
 def _calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> CalibratedDocument:
     directions, thresholds = encoder.directions_, encoder.thresholds_
-    if directions.scores is not None:
-        directions.scores.check_publishable()
     # Coordinates are looked up by the codes of all bins.
     used = _columns if directions.coordinates is None else _all_columns
     columns = used(encoder, directions.bins)
@@ -117,8 +114,7 @@ def _calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> Cali
 
 def _common(encoder: "RestrictedEncoder", columns: list[ColumnDocument], version: int) -> dict[str, Any]:
     parameters = encoder.get_params(deep=False)
-    for name in ("n_jobs", "score_model"):
-        parameters.pop(name, None)
+    parameters.pop("n_jobs")
     for name in ("each", "other_group"):
         if not parameters.get(name):
             parameters.pop(name, None)  # the file is the same as before there was this parameter
@@ -222,7 +218,7 @@ def _models(scores: Scores) -> dict[str, Any]:
     names = [scores.features.bins[i].name for i in scores.features.averaged]
     return {
         "means": {name: table.tolist() for name, table in zip(names, scores.means, strict=True)},
-        "models": [_model_document(model) for model in scores.models if isinstance(model, Forest)],
+        "models": [_model_document(model) for model in scores.models],
     }
 
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from certifare import CalibratedEncoder, FairTreeEncoder, certify, load_encoder
-from certifare.encoders.groups import group_codes
+from certifare.encoders.matching import group_codes
 from certifare.errors import ArgumentError, FileError, GroupError
 from certifare.tables.frames import Frame
 
