@@ -1,5 +1,7 @@
 """Reports that several tests use: made from real certificates and real encoders."""
 
+from functools import cache
+
 import numpy as np
 
 from certifare import CellCounts, certify, certify_counts
@@ -45,13 +47,19 @@ ENCODERS = {
 }
 
 
-def bundle(folder, kind="tree", **context):
-    """Fit, save and certify an encoder; the path of its file, and the document."""
+@cache
+def fitted(kind):
+    """An encoder, and its certificate on other records."""
     train, fresh = table(seed=0), table(seed=1)
     encoder = ENCODERS[kind]().fit(train.features, train.y, sensitive_features=train.sensitive)
+    return encoder, certify(encoder, fresh.features, sensitive_features=fresh.sensitive)
+
+
+def bundle(folder, kind="tree", **context):
+    """Save an encoder and its certificate; the path of the encoder's file, and the document."""
+    encoder, certificate = fitted(kind)
     path = folder / "encoder.json"
     encoder.save(path)
-    certificate = certify(encoder, fresh.features, sensitive_features=fresh.sensitive)
     context = {"reading": {"sensitive": ["sex"], "label": "paid"}, "created": "2030-01-31T12:00:00Z", **context}
     return path, write_document(folder / "certificate.json", certificate, encoder=path, **context)
 
@@ -133,10 +141,6 @@ def hostile_report():
     points = [{"kind": SCRIPT, "bound": 0.1, "accuracy": 0.8}, {"kind": "b", "bound": 0.2, "accuracy": 0.9}]
     encoder = {
         "kind": SCRIPT,
-        "parameters": {SCRIPT: SCRIPT},
-        "columns": HOSTILE,
-        "labels": [SCRIPT],
-        "group_column": SCRIPT,
         "reads_groups": False,
         "cells": [{"cell": cell, "rules": [SCRIPT, HOSTILE[1]]} for cell in range(40)],
         "nodes": None,

@@ -10,14 +10,13 @@ from certifare.report import describe_encoder, render_html, report_data
 from certifare.report.charts import draw_charts
 from certifare.report.evaluation import evaluate
 
-from .samples import ENCODERS, HOSTILE, SCRIPT, bundle, people, table
+from .samples import HOSTILE, SCRIPT, bundle, fitted, people, table
 
 
 @pytest.fixture(scope="module", params=["tree", "boosted"])
 def evaluated(request, tmp_path_factory):
     path, document = bundle(tmp_path_factory.mktemp("evaluated"), request.param)
-    train, fresh = table(seed=0), table(seed=1)
-    encoder = ENCODERS[request.param]().fit(train.features, train.y, sensitive_features=train.sensitive)
+    (encoder, _), fresh = fitted(request.param), table(seed=1)
     evaluation = evaluate(encoder, fresh)
     return report_data(document, encoder=describe_encoder(path), evaluation=evaluation), encoder, fresh
 
@@ -46,9 +45,7 @@ def test_the_report_shows_calibration_of_every_filled_cell(evaluated):
 
 
 def test_names_of_columns_only_show():
-    train = table(seed=0)
-    encoder = ENCODERS["tree"]().fit(train.features, train.y, sensitive_features=train.sensitive)
-    evaluation = evaluate(encoder, train)
+    evaluation = evaluate(fitted("tree")[0], table())
     for column, name in zip(evaluation["importances"]["columns"], HOSTILE, strict=False):
         column["column"] = name
     from certifare import CellCounts, certify_counts

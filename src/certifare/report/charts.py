@@ -5,8 +5,9 @@ Classes say what a thing is; the style sheet says how it looks, in light, in dar
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -16,9 +17,6 @@ from certifare.certificates.rounding import percent_up
 from certifare.drawing.palette import LEANS, SERIES
 from certifare.drawing.scatter import scatter_plane
 from certifare.drawing.svg import Plane, stretched, tag, ticks
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Differences at which the colour changes, in units of the largest one of a cell.
 STEPS = (0.6, 0.3, 0.08, -0.08, -0.3, -0.6)
@@ -179,52 +177,29 @@ def _target(data: Mapping[str, Any]) -> float | None:
     return data["target"]["value"] if data["target"] else None
 
 
-def _runs(values: Sequence[Any]) -> list[tuple[Any, int, int]]:
-    """Return the stretches of equal values: the value, where it starts, where it ends."""
-    runs: list[tuple[Any, int, int]] = []
-    for i, value in enumerate(values):
-        if runs and runs[-1][0] == value:
-            runs[-1] = (value, runs[-1][1], i + 1)
-        else:
-            runs.append((value, i, i + 1))
-    return runs
+def _runs(values: Sequence[Any]) -> Iterator[tuple[Any, int, int]]:
+    """Yield the stretches of equal values: the value, where it starts, where it ends."""
+    start = 0
+    for value, members in itertools.groupby(values):
+        end = start + len(list(members))
+        yield value, start, end
+        start = end
 
 
 def _named(grid: Sequence[Sequence[int]]) -> list[tuple[int, int, int, int]]:
     """Choose the square in which each region of a cell is numbered, the one farthest from others; and its size."""
-    cells = np.asarray(grid)
-    named = []
+    from scipy import ndimage
+
+    cells, named = np.asarray(grid), []
     for cell in np.unique(cells).tolist():
-        for region in _regions(cells == cell):
-            inside = np.pad(region, 1)
-            while (smaller := _eroded(inside)).any():
-                inside = smaller
-            squares = np.argwhere(inside) - 1
+        regions, n = ndimage.label(cells == cell)
+        for number in range(1, n + 1):
+            region = regions == number
+            depth = ndimage.distance_transform_cdt(np.pad(region, 1), "taxicab")
+            squares = np.argwhere(depth == depth.max()) - 1
             i, j = squares[np.abs(squares - squares.mean(axis=0)).sum(axis=1).argmin()].tolist()
             named.append((cell, i, j, int(region.sum())))
     return named
-
-
-def _eroded(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Keep the squares whose neighbours are inside, too."""
-    smaller = inside.copy()
-    for axis, step in ((0, 1), (0, -1), (1, 1), (1, -1)):
-        smaller &= np.roll(inside, step, axis)
-    return smaller
-
-
-def _regions(inside: NDArray[np.bool_]) -> Iterator[NDArray[np.bool_]]:
-    """Part squares into regions that hang together side by side."""
-    left = inside.copy()
-    while left.any():
-        region = np.zeros_like(left)
-        waiting = [tuple(np.argwhere(left)[0].tolist())]
-        while waiting:
-            i, j = waiting.pop()
-            if 0 <= i < left.shape[0] and 0 <= j < left.shape[1] and left[i, j]:
-                left[i, j], region[i, j] = False, True
-                waiting += [(i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1)]
-        yield region
 
 
 def _quantiles(places: Sequence[float]) -> list[tuple[float, str]]:

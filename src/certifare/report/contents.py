@@ -13,7 +13,6 @@ import msgspec
 from certifare.certificates import Certificate, FixedSequence, difference_limit
 from certifare.certificates.chance import distance_by_chance
 from certifare.certificates.claims import gaps_of, pair_of, stratum
-from certifare.certificates.consequences import WHOLE_GROUPS
 from certifare.certificates.rounding import percent, percent_up, round_down, round_up
 from certifare.certificates.tail import distance_level, raised
 from certifare.certificates.wording import plain_claim
@@ -511,9 +510,6 @@ def _four_fifths(certificate: Certificate) -> dict[str, Any]:
     whole, stratum = not certificate.claim.labelled, certificate.claim.stratum
     return {
         "title": "Four-fifths rule" if whole else f"Ratios of selection rates within a {stratum}",
-        "whole_groups": None
-        if whole
-        else WHOLE_GROUPS.format(metric=certificate.claim.distance.words, stratum=stratum),
         "limits": limits,
         # The chart and the table show the largest bound; the others are better.
         "largest": max(range(len(limits)), key=lambda i: limits[i]["bound"]),

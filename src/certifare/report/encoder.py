@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,35 +38,17 @@ def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dic
     Returns
     -------
     dict
-        ``kind``, ``parameters``, ``columns``, ``labels``, ``group_column``, ``reads_groups``, ``cells`` (each with its
-        rules and figures of its training records), and for a tree ``nodes`` (unless it is too large to draw), for a
-        boosted encoder ``map`` (if it is group-aware, ``nodes``).
+        ``kind``, ``reads_groups``, ``cells`` (each with its rules and figures of its training records), and for a tree
+        ``nodes`` (unless it is too large to draw), for a boosted encoder ``map``.
     """
     document = EncoderFile.of(encoder).document if isinstance(encoder, str | os.PathLike) else encoder.to_document()
     return {
         "kind": KINDS[type(document)],
-        "parameters": {name: value for name, value in document.parameters.items() if _plain(value)},
-        "columns": [column.name for column in document.columns],
-        "labels": [label.name for label in document.labels],
-        "group_column": document.group_column,
         "reads_groups": document.reads_groups,
-        "cells": [
-            {
-                "cell": cell.cell,
-                "rules": list(cell.rules),
-                "records": cell.records,
-                "groups": cell.groups,
-                "labels": cell.labels,
-            }
-            for cell in describe_document(document)
-        ],
+        "cells": [{**asdict(cell), "rules": list(cell.rules)} for cell in describe_document(document)],
         "nodes": _tree(document) if isinstance(document, TreeDocument) else None,
         "map": _map(document) if isinstance(document, BoostedDocument) else None,
     }
-
-
-def _plain(value: Any) -> bool:
-    return isinstance(value, int | float | str)
 
 
 def _tree(document: TreeDocument) -> list[dict[str, Any]] | None:

@@ -23,13 +23,11 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Text = Annotated[str, msgspec.Meta(max_length=10_000)]
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A part of the file; unknown fields are refused."""
 
 
-class _Performance(_Strict, frozen=True, kw_only=True):
-    """How well one classifier predicts, and its distance (:class:`certifare.bundle.Measured`)."""
-
+class _Performance(_Strict, frozen=True):
     records: _Count
     accuracy: Interval
     auc: Interval | None
@@ -40,65 +38,51 @@ class _Performance(_Strict, frozen=True, kw_only=True):
     little: bool = False
 
 
-class _ColumnImportance(_Strict, frozen=True, kw_only=True):
-    """What is lost when one column is shuffled."""
-
+class _ColumnImportance(_Strict, frozen=True):
     column: _Text
     explained: float
     distance: float
 
 
-class _Importances(_Strict, frozen=True, kw_only=True):
-    """Feature importance (:class:`certifare.encoders.importances.Importances`)."""
-
+class _Importances(_Strict, frozen=True):
     explained: float
     distance: float
     columns: tuple[_ColumnImportance, ...]
     records: _Count
 
 
-class _ColumnRetained(_Strict, frozen=True, kw_only=True):
-    """The share of one column's variance that the cells explain."""
-
+class _ColumnRetained(_Strict, frozen=True):
     column: _Text
     share: float
 
 
-class _Retained(_Strict, frozen=True, kw_only=True):
-    """How much of the columns the cells keep."""
-
+class _Retained(_Strict, frozen=True):
     records: _Count
     mean: float
     columns: tuple[_ColumnRetained, ...]
 
 
-class _CellScore(_Strict, frozen=True, kw_only=True):
-    """The score of a cell, and the frequency of the label in it."""
-
+class _CellScore(_Strict, frozen=True):
     cell: _Count
     score: float
     records: _Count
     share: float | None
 
 
-class _Calibration(_Strict, frozen=True, kw_only=True):
-    """Scores of one value of a label (:func:`certifare.encoders.cellscores.calibration`)."""
-
+class _Calibration(_Strict, frozen=True):
     label: _Text
     value: _Text
     error: float
     cells: tuple[_CellScore, ...]
 
 
-class _Evaluation(_Strict, frozen=True, kw_only=True):
-    """What an encoder does on fresh records (:func:`certifare.report.evaluation.evaluate`)."""
-
+class _Evaluation(_Strict, frozen=True):
     importances: _Importances
     retained: _Retained
     calibration: tuple[_Calibration, ...] | None
 
 
-class Findings(_Strict, frozen=True, kw_only=True):
+class Findings(_Strict, frozen=True):
     """What a report shows beside the certificate; the arguments of :func:`certifare.report.report_data` by name."""
 
     format: Literal["certifare/findings"] = "certifare/findings"
