@@ -4,6 +4,8 @@
     python benchmarks/scale.py --rows 1e6 1e7         # other numbers of rows
     python benchmarks/scale.py --only rows others     # some parts only; also columns, cells, workers, blocks, job
     python benchmarks/scale.py --results scale.json   # also keep the figures; parts measured before stay in the file
+    python benchmarks/scale.py --only job --rows 1e6 1e7 --write                 # the whole job, into docs/scale.md
+    python benchmarks/scale.py --only job --rows 1e8 --engines parquet --write   # … one more of its rows
 
 ACSIncome's nine columns, drawn with replacement from the shared file where it is present, else made up with as many
 values per column, are written as Parquet in row groups of a million. Each measurement is a process of its own; memory
@@ -11,7 +13,8 @@ is its peak resident set, mapped files included. ``anonymous`` leaves out mapped
 Core time counts what all threads worked, so it depends little on what else the machine does.
 LightGBM (bins and one tree, same leaves) and scikit-learn's DecisionTreeClassifier read the same files; they need the
 table in memory, and run where that takes no more than half of the machine's. ``job`` is the whole job, plain and
-group-aware, by each engine; memory is then that of all processes together.
+group-aware, by each engine; memory is then that of all processes together. ``--write`` keeps its rows in
+``docs/figures/scale.json``, beside those of other sizes, and writes them and the model into ``docs/scale.md``.
 """
 
 import argparse
@@ -36,6 +39,7 @@ COLUMNS = ["AGEP", "SCHL", "WKHP", "COW", "MAR", "OCCP", "POBP", "RELP", "RAC1P"
 CATEGORICAL = COLUMNS[3:]
 SIZES = {"AGEP": 79, "SCHL": 24, "WKHP": 99, "COW": 8, "MAR": 5, "OCCP": 530, "POBP": 220, "RELP": 18, "RAC1P": 9}
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "acs_income_2018.parquet"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "scale.md"
 GAMMA, CELLS, MIN_CELL_SIZE = 0.5, 50, 100
 CHUNK = 1_000_000
 MANY = 5_000_000
@@ -271,7 +275,7 @@ def run_job(path: Path, engine: str = "parquet", group_aware: bool = False) -> d
     from certifare.bundle import produce
     from certifare.frontier import large
 
-    large.LARGE = 0
+    large.LARGE = 2**62 if engine == "memory" else 0
     with opened(engine, path) as table, Watch(descendants=True) as watch:
         begun = time.perf_counter()
         steps: dict[str, float] = {}
@@ -310,7 +314,7 @@ def opened(engine: str, path: Path) -> Iterator[Any]:
     """Open a file as a stream, or on a cluster of two workers, as ``certifare fit --engine`` does."""
     from certifare.engines.clusters import open_on
 
-    if engine == "parquet":
+    if engine in ("memory", "parquet"):
         yield path
         return
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -451,54 +455,72 @@ def by_blocks(folder: Path) -> list[Row]:
     return show(title, ["blocks", "rounds", "ms a round", "ms a block and round"], lines())
 
 
-ENGINES = {"parquet": "Parquet stream", "dask": "Dask", "spark": "Spark"}
+ENGINES = {"memory": "memory", "parquet": "Parquet stream", "dask": "Dask", "spark": "Spark"}
+#: In memory, encoders are fitted to all training records, which takes too long for more.
+MOST_IN_MEMORY = 10**6
+JOB = ["rows", "engine", "group-aware", "seconds", "core seconds", "peak GB", "cells", "T\\*"]
+JOB += ["certified on", "accuracy"]
+MODEL = ["engine", "group-aware", "fixed, s", "core µs a row", "1 machine, s", "10 machines, s", "100 machines, s"]
 
 
-def by_job(folder: Path, sizes: list[int]) -> list[Row]:
+def by_job(folder: Path, sizes: list[int], engines: list[str]) -> list[Row]:
     def lines() -> Iterator[tuple[Row, list[str]]]:
         for n in sizes:
             # People drawn with replacement are refused: too many records are equal.
             path = make_file(folder, n, made_up=True)
-            for engine, title in ENGINES.items():
+            for engine in engines if n <= MOST_IN_MEMORY else [name for name in engines if name != "memory"]:
                 for group_aware in (False, True):
                     asked = {"engine": engine, "group_aware": group_aware}
-                    r = {"rows": n} | asked | measure("job", path, **asked)
-                    cells = [f"{n:,}", title, "yes" if group_aware else "no"]
-                    if "failed" in r:
-                        yield r, [*cells, "failed", *[""] * 6]
-                        continue
-                    cells += [f"{r['seconds']:.0f}", f"{r['core_seconds']:.0f}"]
-                    cells += [gigabytes(r["memory"]), f"{r['cells']}", f"{r['bound']:.4f}"]
-                    yield r, [*cells, f"{r['certified']:,}", f"{r['accuracy']:.3f}"]
+                    row = {"rows": n} | asked | measure("job", path, **asked)
+                    yield row, job_cells(row)
 
-    title = "job: produce with every default and the target 0.05, two workers or threads"
-    names = ["rows", "engine", "group-aware", "seconds", "core seconds", "peak GB", "cells", "T*"]
-    names += ["certified on", "accuracy"]
-    return show(title, names, lines())
+    return show("job: produce with every default and the target 0.05, two workers or threads", JOB, lines())
 
 
-def by_whole_job(jobs: list[Row]) -> None:
+def job_cells(r: Row) -> list[str]:
+    cells = [f"{r['rows']:,}", ENGINES[r["engine"]], "yes" if r["group_aware"] else "no"]
+    if "failed" in r:
+        return [*cells, "failed", *[""] * 6]
+    cells += [f"{r['seconds']:.0f}", f"{r['core_seconds']:.0f}", gigabytes(r["memory"]), f"{r['cells']}"]
+    return [*cells, f"{r['bound']:.4f}", f"{r['certified']:,}", f"{r['accuracy']:.3f}"]
+
+
+def job_model(jobs: list[Row]) -> list[list[str]]:
     """Work out from two sizes what the whole job would take for a billion rows of these columns on a cluster."""
-    n, cores = 10**9, 16
+    n, cores, lines = 10**9, 16, []
+    for engine, group_aware in dict.fromkeys((r["engine"], r["group_aware"]) for r in jobs if r["engine"] != "memory"):
+        own = [r for r in jobs if (r["engine"], r["group_aware"]) == (engine, group_aware) and "seconds" in r]
+        own.sort(key=lambda r: r["rows"])
+        if len(own) < 2:
+            continue
+        first, last = own[0], own[-1]
+        # What a row costs is spread over all cores; all else is done by one, on the client.
+        a_row = max(last["core_seconds"] - first["core_seconds"], 0.0) / (last["rows"] - first["rows"])
+        fixed = first["core_seconds"] - a_row * first["rows"]
+        cells = [ENGINES[engine], "yes" if group_aware else "no", f"{fixed:.0f}", f"{1e6 * a_row:.1f}"]
+        machines = (1,) if engine == "parquet" else (1, 10, 100)
+        seconds = [f"{fixed + a_row * n / (cores * m):,.0f}" for m in machines]
+        lines.append([*cells, *seconds, *[""] * (3 - len(seconds))])
+    return lines
 
-    def lines() -> Iterator[tuple[Row, list[str]]]:
-        for engine, title in ENGINES.items():
-            for group_aware in (False, True):
-                own = [r for r in jobs if (r["engine"], r["group_aware"]) == (engine, group_aware) and "seconds" in r]
-                own.sort(key=lambda r: r["rows"])
-                if len(own) < 2:
-                    continue
-                first, last = own[0], own[-1]
-                # What a row costs is spread over all cores; all else is done by one, on the client.
-                a_row = max(last["core_seconds"] - first["core_seconds"], 0.0) / (last["rows"] - first["rows"])
-                fixed = first["core_seconds"] - a_row * first["rows"]
-                cells = [title, "yes" if group_aware else "no", f"{fixed:.0f}", f"{1e6 * a_row:.1f}"]
-                machines = (1,) if engine == "parquet" else (1, 10, 100)
-                seconds = [f"{fixed + a_row * n / (cores * m):,.0f}" for m in machines]
-                yield {}, [*cells, *seconds, *[""] * (3 - len(seconds))]
 
-    names = ["engine", "group-aware", "fixed, s", "core µs a row", "1 machine, s", "10 machines, s", "100 machines, s"]
-    show("model: the whole job for a billion rows × 9 columns, machines of 16 cores", names, lines())
+def write_job(jobs: list[Row]) -> None:
+    """Write the rows and the model into the page, each behind its marker."""
+    text = PAGE.read_text()
+    for part, names, lines in (("job", JOB, map(job_cells, jobs)), ("model of the job", MODEL, job_model(jobs))):
+        start = f"<!-- made by benchmarks/scale.py: {part} -->\n\n"
+        before, _, rest = text.partition(start)
+        rows = [names, ["--:" if i > 2 else "---" for i in range(len(names))], *lines]
+        table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+        text = before + start + table + "\n<!-- end -->" + rest.partition("<!-- end -->")[2]
+    PAGE.write_text(text)
+
+
+def joined(jobs: list[Row], measured: list[Row]) -> list[Row]:
+    """Put rows in the place of earlier ones of the same size, engine and kind of encoder."""
+    of = {(r["rows"], r["engine"], r["group_aware"]): r for r in (*jobs, *measured)}
+    order = list(ENGINES)
+    return [of[key] for key in sorted(of, key=lambda key: (key[0], order.index(key[1]), key[2]))]
 
 
 def by_model(measured: dict[str, list[Row]]) -> None:
@@ -547,7 +569,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=float, nargs="+", default=[1e6, 1e7, 1e8])
     parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--engines", nargs="*", choices=ENGINES, default=list(ENGINES), help="of the whole job")
     parser.add_argument("--results", type=Path, help="JSON file that figures are written into")
+    parser.add_argument("--write", action="store_true", help="write the whole job into docs/scale.md")
     parser.add_argument(
         "--folder", type=Path, help="where files are written, and kept; a temporary folder unless given"
     )
@@ -567,16 +591,23 @@ def main() -> None:
             f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; "
             f"{'real' if DATA.exists() else 'made-up'} values"
         )
-        known = options.results is not None and options.results.exists()
-        measured: dict[str, list[Row]] = json.loads(options.results.read_text()) if known else {}
+        results = options.results or (PAGE.parent / "figures" / "scale.json" if options.write else None)
+        known = results is not None and results.exists()
+        measured: dict[str, list[Row]] = json.loads(results.read_text()) if known else {}
         for name in options.only:
-            measured[name] = PARTS[name](folder, *([sizes] if name in ("rows", "others", "job") else []))
-            if options.results is not None:
-                options.results.write_text(json.dumps(measured, indent=1) + "\n")
+            if name == "job":
+                measured[name] = joined(measured.get(name, []), by_job(folder, sizes, options.engines))
+            else:
+                measured[name] = PARTS[name](folder, *([sizes] if name in ("rows", "others") else []))
+            if results is not None:
+                results.write_text(json.dumps(measured, indent=1) + "\n")
         if {"columns", "workers", "blocks"} <= measured.keys():
             by_model(measured)
         if "job" in measured:
-            by_whole_job(measured["job"])
+            title = "model: the whole job for a billion rows × 9 columns, machines of 16 cores"
+            show(title, MODEL, (({}, cells) for cells in job_model(measured["job"])))
+            if options.write:
+                write_job(measured["job"])
 
 
 if __name__ == "__main__":

@@ -1,10 +1,6 @@
 """Fixtures for all tests: dataframes of every kind, and the shared data where it is present."""
 
 import os
-import pwd
-import shutil
-import subprocess
-import tempfile
 
 # Tests run side by side, so each has one processor. OpenMP reads this when a library first loads it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import settings
+from tests.services import bucket, client, postgres, s3_server, spark, spark_settings  # noqa: F401  (fixtures)
 
 #: Whether simulations and properties are tried at full size (`make test-slow`).
 FULL = os.environ.get("CERTIFARE_FULL") == "1"
@@ -121,46 +118,3 @@ def browser() -> Iterator[Any]:
     running = Browser()
     yield running
     running.close()
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """The address of a PostgreSQL server that was started for these tests, in a folder of its own."""
-    binaries = _postgres_binaries()
-    if binaries is None:
-        pytest.skip("PostgreSQL is not installed (Debian package postgresql)")
-    # The server refuses to run as root; a path to a socket must be short.
-    user = next((name for name in ("postgres", "nobody") if _exists(name)), None) if os.geteuid() == 0 else None
-    if os.geteuid() == 0 and user is None:
-        pytest.skip("PostgreSQL does not run as root, and there is no other user to run it")
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))
-    if user is not None:
-        shutil.chown(folder, user)
-    run = {"user": user, "cwd": folder, "check": True, "stdout": subprocess.DEVNULL}
-    try:
-        subprocess.run(
-            [binaries / "initdb", "-D", folder / "data", "-U", "certifare", "-A", "trust", "-N", "-E", "UTF8"], **run
-        )
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
-        server = [binaries / "pg_ctl", "-D", folder / "data", "-l", folder / "log", "-w"]
-        subprocess.run([*server, "-o", options, "start"], **run)
-        try:
-            yield f"postgresql://certifare@/postgres?host={folder}"
-        finally:
-            subprocess.run([*server, "-m", "immediate", "stop"], **run)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _postgres_binaries() -> Path | None:
-    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
-    found += [Path(path).resolve().parent for path in [shutil.which("initdb")] if path]
-    return found[-1] if found else None
-
-
-def _exists(user: str) -> bool:
-    try:
-        pwd.getpwnam(user)
-    except KeyError:
-        return False
-    return True

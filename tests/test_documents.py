@@ -21,7 +21,6 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from scipy.stats import beta, norm
-from tests.engines.conftest import s3_server  # noqa: F401  (a fixture)
 
 from certifare import CellCounts, certify_counts
 from certifare.cli import main
@@ -604,7 +603,10 @@ def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch, capsys,
         local.write_bytes(Path("people/part.parquet").read_bytes())
     if spark:  # Java that another test started has another working directory
         from pyspark import SparkContext
+        from pyspark.sql import SparkSession
 
+        if (session := SparkSession.getActiveSession()) is not None:
+            session.stop()
         if (gateway := SparkContext._gateway) is not None:
             gateway.shutdown()
             gateway.proc.stdin.close()

@@ -10,7 +10,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,7 +26,6 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from tests.conftest import FULL
-from tests.engines.conftest import postgres, s3_server, spark  # noqa: F401  (fixtures)
 
 from certifare import FairTreeEncoder, load_encoder
 from certifare.certificates.rounding import round_up
@@ -45,6 +44,7 @@ FILES = ("csv", "parquet", "arrow")
 #: Ways of which not all records are in memory.
 ELSEWHERE = ("stream", "duckdb", "sqlite", "postgres")
 WAYS = (*FILES, *ELSEWHERE)
+CLUSTERS = ("dask", "spark")
 N = 1_500
 
 Column = Callable[[pd.DataFrame], pd.Series]
@@ -126,37 +126,18 @@ def compared(column: str, at: float, above: str, below: str) -> Column:
 
 @dataclass(frozen=True)
 class Case:
-    """How a bundle was made, and what its fresh records are.
+    """How a bundle was made, and what its fresh records are."""
 
-    Attributes
-    ----------
-    options : tuple of str
-        Of the command that makes the bundle. The bundle knows them from then on.
-    group, label : callable
-        Name the group, and the label if the metric looks at one, of each record; None: it is left out.
-    made : callable
-        What is peculiar to the records.
-    later : callable
-        What has become of the fresh ones since.
-    command : {"certify", "fit", "column"}
-        What makes the bundle.
-    kept : tuple of str or None
-        Groups that are not pooled.
-    csv : dict
-        How pandas writes the CSV file.
-    ways : tuple of str
-        Where the records can lie.
-    """
-
-    options: tuple[str, ...]
+    options: tuple[str, ...]  # of the command that makes the bundle, which knows them from then on
+    # Name the group, and the label if the metric looks at one, of each record; None: it is left out
     group: Column = field(default=of("sex"))
     label: Column | None = None
-    made: Callable[[pd.DataFrame], pd.DataFrame] = field(default=lambda frame: frame)
-    later: Callable[[pd.DataFrame], pd.DataFrame] = field(default=lambda frame: frame)
-    command: str = "certify"
-    kept: tuple[str, ...] | None = None
-    csv: dict[str, Any] = field(default_factory=dict)
-    ways: tuple[str, ...] = WAYS
+    made: Callable[[pd.DataFrame], pd.DataFrame] = field(default=lambda frame: frame)  # what is peculiar to the records
+    later: Callable[[pd.DataFrame], pd.DataFrame] = field(default=lambda frame: frame)  # what fresh ones have become
+    command: str = "certify"  # or "fit", or "column": what makes the bundle
+    kept: tuple[str, ...] | None = None  # groups that are not pooled
+    csv: dict[str, Any] = field(default_factory=dict)  # how pandas writes the CSV file
+    ways: tuple[str, ...] = WAYS  # where the records can lie
 
 
 SEX = ("--sensitive", "sex")
@@ -387,12 +368,12 @@ DRAWN: dict[str, Case] = {
 }
 
 
-def in_ways(ways_of: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Return cases with their ways: at full size all of them, otherwise three of each case, in turn."""
+def in_ways(ways_of: Mapping[str, Sequence[str]], most: int = 3) -> list[tuple[str, str]]:
+    """Return cases with their ways: at full size all of them, otherwise a few of each case, in turn."""
     return [
         (name, ways[(i + j) % len(ways)])
         for i, (name, ways) in enumerate(ways_of.items())
-        for j in range(len(ways) if FULL else min(3, len(ways)))
+        for j in range(len(ways) if FULL else min(most, len(ways)))
     ]
 
 
@@ -623,7 +604,8 @@ def test_every_command_sees_the_records_that_the_certificate_is_about(
             name: case.ways
             for name, case in CASES.items()
             if case.command != "fit" and case.kept is None and "gone" not in name
-        }
+        },
+        2,
     ),
 )
 def test_a_certificate_says_the_same_wherever_its_records_lie(
@@ -696,32 +678,24 @@ def test_fit_on_a_stream_says_how_records_are_read(cli: Any, world: World, desk:
 # -- records on a cluster -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    """A cluster within this process: what is sent to others is tested in tests/engines/dask."""
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(params=["dask", "spark"])
-def frame_of(world: World, request: pytest.FixtureRequest) -> Callable[[str], Any]:
+@pytest.fixture
+def frame_of(world: World, request: pytest.FixtureRequest) -> Callable[[str, str], Any]:
     """Say where the fresh records of a case lie on a cluster."""
-    session = request.getfixturevalue({"dask": "client", "spark": "spark"}[request.param])
 
-    def frame(name: str) -> Any:
-        if request.param == "spark":
+    def frame(name: str, way: str) -> Any:
+        session = request.getfixturevalue({"dask": "client", "spark": "spark"}[way])
+        if way == "spark":
             return session.read.parquet(str(world.path(name) / "fresh.parquet"))
         from dask import dataframe
 
         return dataframe.from_pandas(world.fresh(name), npartitions=3)
 
     return frame
+
+
+def on_clusters(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return cases with clusters: at full size both, otherwise one of each case, in turn."""
+    return [(name, way) for i, name in enumerate(names) for way in (CLUSTERS if FULL else (CLUSTERS[i % 2],))]
 
 
 def on_a_cluster(bundle: Path, frame: Any) -> Any:
@@ -733,12 +707,12 @@ def on_a_cluster(bundle: Path, frame: Any) -> Any:
     return certify_records(encoder, records, reading, metric=claim.metric, each=bool(claim.each))
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.ways != IN_MEMORY])
+@pytest.mark.parametrize(("name", "way"), on_clusters(name for name, case in CASES.items() if case.ways != IN_MEMORY))
 def test_a_cluster_sees_the_records_that_the_certificate_is_about(
-    cli: Any, frame_of: Any, world: World, desk: Any, name: str
+    cli: Any, frame_of: Any, world: World, desk: Any, name: str, way: str
 ) -> None:
     bundle = world.bundle(cli, name, CASES[name])
-    certificate = json.loads(json.dumps(on_a_cluster(bundle, frame_of(name)).to_dict()))
+    certificate = json.loads(json.dumps(on_a_cluster(bundle, frame_of(name, way)).to_dict()))
     of_file = cli("certify", bundle, *desk(name, "parquet"), "--json")
     assert of_file.status == 0, said(of_file)
     for part in ("counts", "metric", "scope", "positive", "bound", "estimate", "lower", "population"):
@@ -762,8 +736,7 @@ def test_a_comparison_names_the_positive_label_in_python_too(cli: Any, client: A
 # -- records that are drawn ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", FILES)
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize(("name", "way"), in_ways(dict.fromkeys(DRAWN, FILES), 2))
 def test_every_command_draws_the_same_records(
     cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
 ) -> None:
@@ -796,8 +769,7 @@ def test_every_command_draws_the_same_records(
         assert "capped weights" in said(refused)
 
 
-@pytest.mark.parametrize("way", ELSEWHERE)
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize(("name", "way"), in_ways(dict.fromkeys(DRAWN, ELSEWHERE), 1))
 def test_a_draw_from_records_that_are_not_in_memory_is_refused_with_the_remedy(
     cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
 ) -> None:
@@ -816,11 +788,13 @@ def test_a_draw_from_records_that_are_not_in_memory_is_refused_with_the_remedy(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_a_draw_on_a_cluster_is_refused_with_the_remedy(cli: Any, frame_of: Any, world: World, name: str) -> None:
+@pytest.mark.parametrize(("name", "way"), on_clusters(DRAWN))
+def test_a_draw_on_a_cluster_is_refused_with_the_remedy(
+    cli: Any, frame_of: Any, world: World, name: str, way: str
+) -> None:
     bundle = world.bundle(cli, name, DRAWN[name])
     with pytest.raises(CountsError, match="which needs all of them in memory, but they are on a cluster. Export"):
-        on_a_cluster(bundle, frame_of(name))
+        on_a_cluster(bundle, frame_of(name, way))
 
 
 @pytest.mark.parametrize(
@@ -1005,8 +979,7 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize(("name", "way"), in_ways(dict.fromkeys(MANY, WAYS), 4))
 def test_more_labels_and_groups_than_usual_are_counted_or_refused_everywhere(
     cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
 ) -> None:
@@ -1027,8 +1000,7 @@ ALONE = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize(("name", "way"), in_ways(dict.fromkeys(ALONE, WAYS), 4))
 def test_holders_may_count_what_is_no_distance_alone(
     cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
 ) -> None:
@@ -1057,12 +1029,9 @@ def test_holders_may_count_what_is_no_distance_alone(
         assert "The check is inconclusive" in " ".join(verdict.stdout.split())
 
 
-@pytest.mark.parametrize("name", REFUSALS)
-def test_a_cluster_refuses_for_the_same_reason(cli: Any, frame_of: Any, world: World, name: str) -> None:
-    refusal = REFUSALS[name]
-    bundle = world.bundle(cli, refusal.case, CASES[refusal.case])
-    if not (world.path(name) / "fresh.pickle").exists():
-        world.write(name, refusal.made(CASES[refusal.case].made(people(N, 2))))
+@pytest.mark.parametrize(("name", "way"), on_clusters(REFUSALS))
+def test_a_cluster_refuses_for_the_same_reason(cli: Any, frame_of: Any, world: World, name: str, way: str) -> None:
+    bundle = refused_records(cli, world, name, REFUSALS[name])
     with pytest.raises(CertifareError) as refused:
-        on_a_cluster(bundle, frame_of(name))
-    assert refusal.words in str(refused.value)
+        on_a_cluster(bundle, frame_of(name, way))
+    assert REFUSALS[name].words in str(refused.value)

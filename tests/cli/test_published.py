@@ -18,7 +18,6 @@ TEXTS = {
     "weight",
     "cluster",
     "categorical",
-    "continuous",
     "drop",
     "missing",
     "delimiter",

@@ -1,83 +1,11 @@
-"""Clusters of two workers (Dask, Spark), an S3 server, and tables that are hard to read in pieces."""
+"""Tables that are hard to read in pieces."""
 
-import logging
-import os
-import secrets
-import shutil
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.fs
 import pytest
 from hypothesis import strategies as st
-
-
-@pytest.fixture(scope="session")
-def client() -> Iterator[Any]:
-    """A client of a cluster of two worker processes with one thread each."""
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(scope="module")
-def spark(s3_server: dict[str, str]) -> Iterator[Any]:
-    """A Spark session with two executors, processes of their own, which can reach the S3 server."""
-    if shutil.which("java") is None:
-        pytest.skip("Java is not installed, which Spark needs")
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "3",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
-        "spark.pyspark.python": sys.executable,
-        **{f"spark.executorEnv.{name}": value for name, value in s3_server.items()},
-    }
-    builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]").appName("certifare tests")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[dict[str, str]]:
-    """The environment of a client of an S3 server in this process, with the bucket "people"."""
-    server = pytest.importorskip("moto.server", reason="moto is not installed (pip install 'moto[server]')")
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    running.start()
-    host, port = running.get_host_and_port()
-    keys = {"AWS_ACCESS_KEY_ID": "AKIAWITNESS", "AWS_SECRET_ACCESS_KEY": "do-not-show-me"}
-    environment = {**keys, "AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1"}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        system, _ = pyarrow.fs.FileSystem.from_uri("s3://people?allow_bucket_creation=true")
-        system.create_dir("people")
-    yield environment
-    running.stop()
-
-
-@pytest.fixture
-def bucket(s3_server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of an empty folder on the S3 server, with what is needed to reach it in the environment."""
-    for name, value in s3_server.items():
-        monkeypatch.setenv(name, value)
-    return f"s3://people/{secrets.token_hex(6)}"
 
 
 def make_people(n: int, seed: int = 0) -> pd.DataFrame:

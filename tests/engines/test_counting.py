@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
+from tests.conftest import FULL
 from tests.engines.conftest import make_people
 
 from certifare import BoostedEncoder, FairTreeEncoder, Policy, certify
@@ -36,7 +37,7 @@ Place = Callable[[Sequence[pd.DataFrame]], Any]
 
 @pytest.fixture(scope="module")
 def people() -> pd.DataFrame:
-    return make_people(3000, seed=1)
+    return make_people(2400, seed=1)
 
 
 @pytest.fixture(scope="module", params=["tree", "boosted"])
@@ -169,7 +170,7 @@ def test_the_whole_job_where_the_records_are(
 ) -> None:
     """The bundle is an ordinary one, and its certificate counts all records that were not trained on."""
     monkeypatch.setattr(large, "LARGE", 0)
-    monkeypatch.setattr(large, "SAMPLE_RECORDS", 2000)
+    monkeypatch.setattr(large, "SAMPLE_RECORDS", 1600)
     table = place(uneven(people))
     if isinstance(table, list):
         table = tmp_path
@@ -179,8 +180,8 @@ def test_the_whole_job_where_the_records_are(
     )
     assert bundle.verdict == "PASS"
     sizes = bundle.frontier.search.sizes
-    assert sizes["all"] == sizes["train"] + sizes["select"] + sizes["certify"] == 3000
-    assert bundle.certificate.counts.n_records == sizes["certify"] == pytest.approx(1800, abs=150)
+    assert sizes["all"] == sizes["train"] + sizes["select"] + sizes["certify"] == len(people)
+    assert bundle.certificate.counts.n_records == sizes["certify"] == pytest.approx(0.6 * len(people), abs=150)
     assert ("counting records", 100, 100) in told
     assert verify_document(bundle.save(tmp_path / "bundle"), Policy(max_bound=0.4)).passed
 
@@ -190,7 +191,7 @@ def test_calibrated_cells_where_the_records_are(
 ) -> None:
     """All records that were not trained on set the thresholds, and a dataframe is encoded with its groups."""
     monkeypatch.setattr(large, "LARGE", 0)
-    monkeypatch.setattr(large, "SAMPLE_RECORDS", 2000)
+    monkeypatch.setattr(large, "SAMPLE_RECORDS", 1600)
     monkeypatch.setattr(thresholds, "MOST_LISTED", 200)
     table = place(uneven(people))
     source = tmp_path if isinstance(table, list) else table
@@ -198,7 +199,7 @@ def test_calibrated_cells_where_the_records_are(
     assert bundle.verdict == "PASS"
     assert bundle.certificate.method == "calibrated"
     sizes = bundle.frontier.search.sizes
-    assert bundle.certificate.counts.n_records == sizes["certify"] == 3000 - sizes["train"]
+    assert bundle.certificate.counts.n_records == sizes["certify"] == len(people) - sizes["train"]
     assert verify_document(bundle.save(tmp_path / "bundle"), Policy(max_bound=0.2)).passed
     if isinstance(table, str | list):
         return
@@ -217,13 +218,11 @@ def test_calibrated_cells_where_the_records_are(
     assert moved <= undecided
 
 
-def test_weights_and_clusters_are_refused_with_the_remedy(place: Place, people: pd.DataFrame) -> None:
-    frame = place([people])
-    if isinstance(frame, str | list):
-        pytest.skip("small files are read into memory")
+def test_weights_and_clusters_are_refused_with_the_remedy(client: Any, people: pd.DataFrame) -> None:
+    dd = pytest.importorskip("dask.dataframe")
     for option in ({"weight": "wage"}, {"cluster": "code"}):
         with pytest.raises(ArgumentError, match="needs the whole table in memory.*sample of it that fits"):
-            produce(frame, label="paid", sensitive="sex", **option)
+            produce(dd.from_pandas(people, npartitions=1), label="paid", sensitive="sex", **option)
 
 
 @pytest.mark.parametrize("cluster", ["dask", "spark"])
@@ -313,8 +312,7 @@ def test_certificates_from_clusters_are_too_low_at_most_as_often_as_said(
     cluster: str, cells: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At 80 % confidence, one certificate for each job: the encoder at the knee, or calibrated cells on few scores."""
-    full = os.environ.get("CERTIFARE_FULL")
-    jobs = (200 if full else 12) if cluster == "dask" else (100 if full else 2)
+    jobs = {"dask": 200 if FULL else 4, "spark": 100 if FULL else 2}[cluster]
     session = request.getfixturevalue("client" if cluster == "dask" else "spark")
     dd = pytest.importorskip("dask.dataframe")
     monkeypatch.setattr(large, "SAMPLE_RECORDS", 800)

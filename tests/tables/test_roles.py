@@ -96,25 +96,14 @@ def test_roles_are_made_of_keywords():
 
 
 @pytest.mark.parametrize(
-    ("keywords", "error"),
-    [
-        ({"missing_groups": "keep"}, "missing_groups='keep'"),
-        ({"categorical": "job", "continuous": ["age", "job"]}, "'job' is named as both categorical and continuous"),
-    ],
-)
-def test_roles_that_contradict_themselves_are_refused(keywords, error):
-    with pytest.raises(RoleError, match=error):
-        Roles.of(**keywords)
-
-
-@pytest.mark.parametrize(
     ("keywords", "error", "message"),
     [
         ({"label": "paid", "sensitive": "paid"}, RoleError, "'paid' is named as both label and sensitive"),
+        ({"missing_groups": "keep"}, RoleError, "missing_groups='keep'"),
         ({"weight": "age>3"}, RoleError, "weight must be a column"),
         ({"sensitive": "age", "categorical": "age"}, RoleError, "'age' is the sensitive"),
         ({"sensitive": "age", "feature": "age"}, RoleError, "'age' is named as both sensitive and feature"),
-        ({"continuous": "height"}, MissingColumnError, "'height' .continuous"),
+        ({"categorical": "height"}, MissingColumnError, "'height' .--categorical"),
         ({"features": ["height"]}, MissingColumnError, "'height' .--feature"),
         ({"drop": "*"}, TableError, "No feature is left"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.fs as pafs
 import pytest
 from tests.cli.conftest import cli  # noqa: F401  (a fixture)
-from tests.engines.conftest import bucket, make_people, s3_server  # noqa: F401  (fixtures)
+from tests.engines.conftest import make_people
 
 from certifare import FairTreeEncoder
 from certifare.errors import ArgumentError, FileError
@@ -94,7 +94,7 @@ class Interrupted:
 @pytest.mark.parametrize("kind", ["s3", "a file system"])
 def test_an_upload_that_is_interrupted_leaves_nothing(
     kind: str,
-    bucket: str,  # noqa: F811
+    bucket: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -116,7 +116,7 @@ def test_an_upload_that_is_interrupted_leaves_nothing(
     assert (tmp_path / "people.csv").read_text() == "older"
 
 
-def test_a_file_appears_whole_or_not_at_all(bucket: str) -> None:  # noqa: F811
+def test_a_file_appears_whole_or_not_at_all(bucket: str) -> None:
     with contextlib.suppress(RuntimeError), store_file(f"{bucket}/a/half.txt") as local:
         local.write_text("half")
         raise RuntimeError
@@ -134,7 +134,7 @@ def test_a_file_appears_whole_or_not_at_all(bucket: str) -> None:  # noqa: F811
 
 
 def test_every_command_reads_a_partitioned_folder_in_a_store(
-    bucket: str,  # noqa: F811
+    bucket: str,
     cli: Any,  # noqa: F811
     tmp_path: Path,
 ) -> None:

@@ -84,10 +84,6 @@ def test_kinds_of_columns_can_be_overridden(frame):
         "zip": "categorical",
     }
     assert table.features["zip"].to_pylist() == PEOPLE["zip"]
-    text = pa.table({"n": ["1", "2.5", None], "s": ["f", "m", "f"]})
-    assert Table.from_frame(text, sensitive="s", continuous="n").features["n"].to_pylist() == [1.0, 2.5, None]
-    with pytest.raises(TableError, match="holds '2x'"):
-        Table.from_frame(pa.table({"n": ["1", "2x"], "s": ["f", "m"]}), sensitive="s", continuous="n")
 
 
 def test_features_that_an_encoder_wants(frame):
@@ -157,7 +153,6 @@ def test_records_without_a_group_can_be_a_group():
         ({"label": "sex", "sensitive": "sex"}, RoleError, "as both label and sensitive"),
         ({"label": "age>30", "sensitive": "age>=60"}, RoleError, "as both label and sensitive"),
         ({"label": "sex", "categorical": "sex"}, RoleError, "is the label"),
-        ({"categorical": "zip", "continuous": "zip"}, RoleError, "as both categorical and continuous"),
         ({"weight": "sex"}, TableError, "Weights must be numbers"),
         ({"weight": "age>3"}, RoleError, "must be a column"),
         ({"drop": list(PEOPLE)}, TableError, "No feature is left"),

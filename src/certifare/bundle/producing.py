@@ -100,8 +100,8 @@ def produce(
     progress : callable, optional
         Told what is being done, how much is done and how much there is.
     **roles
-        ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``, ``continuous``, ``drop`` …: for a dataframe
-        as in :meth:`Table.from_frame`, for a file as in :func:`read_table`.
+        ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``, ``drop`` …: for a dataframe as in
+        :meth:`Table.from_frame`, for a file as in :func:`read_table`.
 
     Returns
     -------

@@ -43,7 +43,7 @@ from certifare.tables.frames import Frame
 from certifare.tables.parquet import ParquetFiles
 from certifare.tables.quality import as_notes
 from certifare.tables.reading import Reading
-from certifare.tables.roles import Roles
+from certifare.tables.roles import Roles, column_of
 from certifare.tables.splitting import CERTIFY
 from certifare.tables.table import Table, readable_type
 
@@ -196,7 +196,6 @@ def open_large(
 ) -> tuple[Table, Elsewhere]:
     """Survey a table, and draw a sample of it; return the sample, and the certification records where they are.
 
-    - ``roles``: keywords of :class:`~certifare.tables.roles.Roles`.
     - ``parts``: shares of the sample; every record beyond it is a certification record.
     - ``sample_records``: about how many records to read into memory; by default a million.
     - ``besides``: columns that are read although they have no role.
@@ -206,7 +205,7 @@ def open_large(
     names = worker.schema.names
     columns = found.find(names)
     readable = {f.name for f in worker.schema if readable_type(f.type)}
-    role_columns = {str(getattr(c, "column", c)) for c in (*columns.label, *columns.sensitive, *columns.given)}
+    role_columns = set(map(column_of, (*columns.label, *columns.sensitive, *columns.given)))
     used = [name for name in names if name in role_columns or name in columns.features or name in besides]
     hashed = tuple(name for name in used if name in readable)
 
@@ -268,14 +267,10 @@ def _naming(table: Table, kept_groups: Sequence[str] | None) -> Reading:
 def _roles(worker: Worker, roles: Roles) -> BlockReader:
     """Return a reader of groups and of what claims condition on alone: labels, or the values of a given column."""
     names = worker.schema.names
-    if roles.given is not None:
-        return BlockReader((), roles_of(roles.given, names, "given"), roles_of(roles.sensitive, names, "sensitive"))
-    labels = roles_of(roles.label, names, "label")
-    return BlockReader(
-        (),
-        tuple(replace(role, cuts=roles.label_cuts) for role in labels),
-        roles_of(roles.sensitive, names, "sensitive"),
-    )
+    labels = roles_of(roles.given or roles.label, names, "given" if roles.given else "label")
+    if roles.given is None:
+        labels = tuple(replace(role, cuts=roles.label_cuts) for role in labels)
+    return BlockReader((), labels, roles_of(roles.sensitive, names, "sensitive"))
 
 
 def _checked_roles(keywords: dict[str, Any]) -> Roles:
@@ -285,12 +280,11 @@ def _checked_roles(keywords: dict[str, Any]) -> Roles:
             "sensitive_file is joined in memory, but this table is too large for that. Join the files first, for "
             "example in a database (DuckDB reads and writes Parquet)."
         )
-    default = CsvDialect()
     for option, value in CsvDialect.extract(keywords).items():
-        if value != getattr(default, option):
+        if value != getattr(CsvDialect, option):
             raise ArgumentError(f"{option} is for CSV files, but this table is not one. Leave it out.")
     roles = Roles.of(keywords.pop("roles", None), **keywords)
-    for role in ("weight", "cluster", "continuous", "features", "missing_groups"):
+    for role in ("weight", "cluster", "features", "missing_groups"):
         if getattr(roles, role) not in (None, (), "drop"):
             raise ArgumentError(
                 f"{role} needs the whole table in memory, but this one is too large for that. Leave it out, or draw a "

@@ -41,13 +41,10 @@ def engine_called(name: str) -> Backend:
 
 def open_elsewhere(table: Any) -> Any:
     """Return a worker that holds the pieces of a dataframe or of Parquet files; None if the table is in memory."""
-    engine = engine_called("parquet") if _is_path(table) else engine_of(table)
+    listed = table if isinstance(table, list | tuple) and table else [table]
+    files = all(isinstance(path, str | os.PathLike) for path in listed)
+    engine = engine_called("parquet") if files else engine_of(table)
     return None if engine is None else engine.worker(table)
-
-
-def _is_path(table: Any) -> bool:
-    listed = isinstance(table, list | tuple) and bool(table)
-    return all(isinstance(path, str | os.PathLike) for path in (table if listed else [table]))
 
 
 def comes_from(table: Any, *packages: str) -> bool:

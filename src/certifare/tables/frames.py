@@ -8,7 +8,7 @@ and whether its dtype is categorical.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -88,17 +88,10 @@ class Frame:
     - ``keep``: whether to cache columns, so that each is converted only once.
     - ``named``: whether the names come from the table.
 
-    Examples
-    --------
     >>> import pandas as pd
-    >>> from certifare.tables.frames import Frame
     >>> frame = Frame(pd.DataFrame({"age": [30, 41], "job": ["nurse", None]}))
-    >>> frame.names, len(frame)
-    (('age', 'job'), 2)
-    >>> frame.read("age").column
-    array([30, 41])
-    >>> frame.read("job").column.values
-    ('nurse',)
+    >>> frame.names, len(frame), frame.read("age").column.tolist()
+    (('age', 'job'), 2, [30, 41])
     """
 
     def __new__(cls, table: Any, keep: bool = False) -> Frame:
@@ -149,11 +142,17 @@ class Frame:
         i = self.position(column)
         if self._kept is not None and i in self._kept:
             return self._kept[i]
-        field = (
-            _read_series(_column(self._table, self._columns, i), self.names[i])
-            if isinstance(self._table, nw.DataFrame)
-            else _read_array(self._table[:, i], self.names[i])
-        )
+        if isinstance(self._table, nw.DataFrame):
+            native = self._table.to_native()
+            # Access by position is faster: access by name searches all columns.
+            series = (
+                nw.from_native(native.column(i), series_only=True)
+                if isinstance(native, pa.Table)
+                else self._table.get_column(self._columns[i])
+            )
+            field = _read_series(series, self.names[i])
+        else:
+            field = _read_array(self._table[:, i], self.names[i])
         if self._kept is not None:
             self._kept[i] = field
         return field
@@ -189,10 +188,7 @@ class Frame:
 
 
 def read_values(values: Any, name: str) -> list[Field]:
-    """Read labels or groups as fields: one for a series, list or one-dimensional array, several for a table.
-
-    - ``name``: name of a column that has none.
-    """
+    """Read labels or groups as fields: one for a series or list, several for a table; ``name`` is for one without."""
     if isinstance(values, Levels):
         values = (values,)
     if isinstance(values, tuple) and values and all(isinstance(found, Levels) for found in values):
@@ -211,8 +207,7 @@ def read_values(values: Any, name: str) -> list[Field]:
     fields = frame.fields()
     if frame.named:
         return fields
-    names = [name] if len(fields) == 1 else [f"{name}_{i}" for i in range(len(fields))]
-    return [Field(own, f.column, f.type, f.categorical) for own, f in zip(names, fields, strict=True)]
+    return [replace(f, name=name if len(fields) == 1 else f"{name}_{i}") for i, f in enumerate(fields)]
 
 
 def scaled(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
@@ -237,8 +232,8 @@ def _as_dataframe(table: Any) -> nw.DataFrame[Any] | None:
     try:
         found = nw.from_native(table, pass_through=True)
     except nw.exceptions.DuplicateError as error:
-        counts = Counter(str(name) for name in _native_names(table))
-        twice = [name for name, count in counts.items() if count > 1]
+        names = table.column_names if isinstance(table, pa.Table) else table.columns
+        twice = [name for name, count in Counter(map(str, names)).items() if count > 1]
         raise TableError(f"Several columns have the same name: {listing(twice)}. Rename them.") from error
     if isinstance(found, nw.LazyFrame):
         raise TableError("The table is lazy. Collect it first, or compute cells inside the database (to_sql).")
@@ -252,10 +247,6 @@ def _validate(native: Any) -> None:
             native.validate(full=True)
         except pa.ArrowInvalid as error:
             raise TableError(f"The Arrow data is damaged: {error}") from error
-
-
-def _native_names(table: Any) -> list[Any]:
-    return list(table.column_names if isinstance(table, pa.Table) else table.columns)
 
 
 def _names(columns: list[Any]) -> tuple[tuple[str, ...], bool]:
@@ -278,22 +269,12 @@ def _as_array(table: Any) -> NDArray[Any]:
     array = np.asarray(table)
     if array.dtype.kind == "c":
         raise TableError("Complex data not supported. Give real numbers or text.")
-    if array.ndim == 0:
-        raise TableError(f"Expected a table, got {type(table).__name__}.")
     if array.ndim != 2:
         raise TableError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using array.reshape(-1, 1) "
             "if it has a single column or array.reshape(1, -1) if it is a single record."
         )
     return array
-
-
-def _column(table: nw.DataFrame[Any], names: Sequence[str], i: int) -> nw.Series[Any]:
-    native = table.to_native()
-    if isinstance(native, pa.Table):
-        # Access by position is faster: access by name searches all columns.
-        return nw.from_native(native.column(i), series_only=True)
-    return table.get_column(names[i])
 
 
 def _as_series(values: Any) -> nw.Series[Any] | None:
@@ -310,11 +291,7 @@ def _read_series(series: nw.Series[Any], name: str) -> Field:
         return Field(name, _number_array(series.to_numpy()), "number", False)
     if dtype == nw.Boolean and not series.null_count():
         return Field(name, series.to_numpy(), "boolean", False)
-    try:
-        array = series.to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
-        raise _mixed(name) from error
-    return read_arrow(array, name)
+    return _read_objects(series.to_arrow, name)
 
 
 def _read_array(values: NDArray[Any], name: str) -> Field:
@@ -325,10 +302,18 @@ def _read_array(values: NDArray[Any], name: str) -> Field:
         return Field(name, _number_array(values), "number", False)
     if kind not in "OUT":
         raise TableError(f"Column {name!r} has the type {values.dtype}. Give numbers, booleans or text.")
+    return _read_objects(lambda: pa.array(values.astype(object), from_pandas=True), name)
+
+
+def _read_objects(convert: Callable[[], Any], name: str) -> Field:
+    """Read a column that is first converted to Arrow data, which fails if it mixes types."""
     try:
-        array = pa.array(values.astype(object), from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
-        raise _mixed(name) from error
+        array = convert()
+    except (pa.ArrowException, UnicodeError) as error:
+        raise TableError(
+            f"Column {name!r} mixes types, or holds values of an unknown type. Each argument must be a string or a "
+            "number, the same throughout a column."
+        ) from error
     return read_arrow(array, name)
 
 
@@ -388,29 +373,18 @@ def single_array(column: Any) -> pa.Array:
     return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
 
 
-def _mixed(name: str) -> TableError:
-    return TableError(
-        f"Column {name!r} mixes types, or holds values of an unknown type. Each argument must be a string or a number, "
-        "the same throughout a column."
-    )
-
-
 def _build_array(columns: Mapping[str, tuple[ColumnType, Any]], like: NDArray[Any] | None) -> NDArray[Any]:
     if all(type_ != "text" for type_, _ in columns.values()):
         array = np.column_stack([np.asarray(values) for _, values in columns.values()])
-        if array.dtype.kind == "f" and like is not None and like.dtype.kind in "uif":
-            return _cast_if_exact(array, like.dtype)
-        return array
+        if array.dtype.kind != "f" or like is None or like.dtype.kind not in "uif":
+            return array
+        with np.errstate(invalid="ignore", over="ignore"):
+            cast = array.astype(like.dtype)
+        return cast if cast.dtype.kind == "f" or np.array_equal(cast.astype(np.float64), array) else array
     array = np.empty((len(next(iter(columns.values()))[1]), len(columns)), dtype=object)
     for i, (type_, values) in enumerate(columns.values()):
         array[:, i] = list(values) if type_ == "text" else [plain(value) for value in np.asarray(values).tolist()]
     return array
-
-
-def _cast_if_exact(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast = values.astype(dtype)
-    return cast if dtype.kind == "f" or np.array_equal(cast.astype(np.float64), values) else values
 
 
 def _build_series(
@@ -434,15 +408,12 @@ def _build_series(
     whole = bool((present == np.round(present)).all()) and (nullable or len(present) == len(numbers))
     if like == nw.Boolean and whole:
         return series.cast(nw.Boolean)
-    if like.is_integer() and whole and _fits(present, str(like).lower()):
-        return series.cast(like)
+    if like.is_integer() and whole:
+        limits = np.iinfo(str(like).lower())
+        if not len(present) or (present.min() >= limits.min and present.max() <= limits.max):
+            return series.cast(like)
     if like == nw.Float32:
         return series.cast(like)
     if isinstance(like, nw.Categorical) and not nullable:
         return (series.cast(nw.Int64) if whole else series).cast(like)
     return series
-
-
-def _fits(numbers: NDArray[np.float64], dtype: str) -> bool:
-    limits = np.iinfo(dtype)
-    return not len(numbers) or bool(numbers.min() >= limits.min and numbers.max() <= limits.max)

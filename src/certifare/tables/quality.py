@@ -61,12 +61,8 @@ def column_findings(features: pa.Table, roles: Roles) -> Iterator[TableFinding]:
         if (pa.types.is_integer(field.type) or is_categorical(field.type)) and (
             features.num_rows >= IDENTIFIER_ROWS == len(head.unique()) and head.null_count == 0
         ):
-            yield TableFinding(
-                "warning",
-                name,
-                f"{name!r}: every record has a different value",
-                f"drop such a column if it identifies records (--drop {shlex.quote(name)})",
-            )
+            remedy = f"drop such a column if it identifies records (--drop {shlex.quote(name)})"
+            yield TableFinding("warning", name, f"{name!r}: every record has a different value", remedy)
         if is_categorical(field.type):
             yield from _text_findings(name, head.cast(pa.string()).unique().drop_null(), name in roles.categorical)
 
@@ -74,12 +70,8 @@ def column_findings(features: pa.Table, roles: Roles) -> Iterator[TableFinding]:
 def _text_findings(name: str, values: pa.Array, categorical: bool) -> Iterator[TableFinding]:
     """Find dates and numbers among the different values of a text column."""
     if len(values) > FEW_DATES and pc.all(pc.match_substring_regex(values, DATE)).as_py():
-        yield TableFinding(
-            "warning",
-            name,
-            f"{name!r}: dates in text form are read as categories",
-            f"convert them to numbers, or leave them out (--drop {shlex.quote(name)})",
-        )
+        remedy = f"convert them to numbers, or leave them out (--drop {shlex.quote(name)})"
+        yield TableFinding("warning", name, f"{name!r}: dates in text form are read as categories", remedy)
     if categorical:
         return
     numbers = pc.match_substring_regex(values, NUMBER)

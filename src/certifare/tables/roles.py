@@ -121,8 +121,8 @@ class Roles:
         feature: it is needed to certify, not to encode.
     each : bool
         Whether a claim is about each sensitive column, instead of their intersection.
-    categorical, continuous : tuple of str
-        Columns to read as categories, or as numbers, whatever their type.
+    categorical : tuple of str
+        Columns to read as categories, whatever their type.
     drop : tuple of str
         Columns to leave out: names, or patterns such as ``income_*`` (:func:`select`).
     feature : tuple of str
@@ -152,7 +152,6 @@ class Roles:
     given: str | None = None
     each: bool = False
     categorical: tuple[str, ...] = ()
-    continuous: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     feature: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
@@ -172,9 +171,6 @@ class Roles:
             raise RoleError(
                 "--each needs a value of every sensitive column: leave records without one out (no --unknown-groups)."
             )
-        both = set(self.categorical) & set(self.continuous)
-        if both:
-            raise RoleError(f"Column {min(both)!r} is named as both categorical and continuous. Choose one.")
 
     @classmethod
     def of(cls, roles: Roles | None = None, **keywords: Any) -> Roles:
@@ -224,12 +220,12 @@ class Roles:
             features = self._features(names, used)
         else:
             features, used = self.features, {}
-        options = {"feature": self.features or (), "categorical": self.categorical, "continuous": self.continuous}
-        for option, name in ((option, name) for option, wanted in options.items() for name in wanted):
-            if name not in names:
-                raise absent(name, names, option)
-            if name in used:
-                raise RoleError(f"Column {name!r} is the {used[name]}, not a feature, so it cannot be {option}.")
+        for option, wanted in (("feature", self.features or ()), ("categorical", self.categorical)):
+            for name in wanted:
+                if name not in names:
+                    raise absent(name, names, option)
+                if name in used:
+                    raise RoleError(f"Column {name!r} is the {used[name]}, not a feature, so it cannot be {option}.")
         if not features:
             raise TableError("No feature is left: every column has a role or is dropped.")
         return FoundRoles(features=tuple(features), **{role: tuple(parsed.get(role, ())) for role in ROLES})

@@ -31,21 +31,14 @@ CERTIFY = "certify"
 def split(
     table: Table, parts: Mapping[str, float] = PARTS, seed: int = 0, *, by_group: bool = True
 ) -> dict[str, NDArray[np.int64]]:
-    """Assign each record to exactly one part.
+    """Assign each record, or each whole cluster, to exactly one part; return the rows of each part.
 
-    - ``table``: if it has clusters, whole clusters are assigned.
     - ``parts``: shares are positive and add up to 1. A part named ``certify`` is drawn as described above.
-    - ``seed``: different tables are split independently even with the same seed: the random stream also depends on the
-      table's digest.
+    - ``seed``: different tables are split independently even with the same one, because the random stream also depends
+      on their records.
     - ``by_group``: whether to stratify by group. If not, the other parts carry no information about the certify part.
 
-    Returns: rows of each part, in the table's order.
-
-    Examples
-    --------
     >>> import pandas as pd
-    >>> from certifare.tables.splitting import split
-    >>> from certifare.tables.table import Table
     >>> people = pd.DataFrame({"x": range(100), "s": ["f", "m"] * 50, "y": [0, 0, 1, 1] * 25})
     >>> rows = split(Table.from_frame(people, label="y", sensitive="s"))
     >>> {name: len(part) for name, part in rows.items()}
@@ -59,11 +52,11 @@ def split(
     unit, groups, strata = _units(table if by_group else replace(table, groups=None))
     part = np.full(len(strata), -1, dtype=np.int64)
     rest = np.arange(len(strata))
-    others = list(range(len(names)))
+    others = [i for i, name in enumerate(names) if name != CERTIFY]
     if CERTIFY in names:
-        others.remove(names.index(CERTIFY))
-        drawn = _allocate(groups, [shares[names.index(CERTIFY)], 1 - shares[names.index(CERTIFY)]], rng) == 0
-        part[drawn] = names.index(CERTIFY)
+        certify = names.index(CERTIFY)
+        drawn = _allocate(groups, [shares[certify], 1 - shares[certify]], rng) == 0
+        part[drawn] = certify
         rest = np.flatnonzero(~drawn)
     if others:
         remaining = np.array([shares[i] for i in others])
@@ -93,26 +86,19 @@ def training_quantiles(
     """Return the quantiles of a numeric label in the train and select parts, which cut it into bands of similar size.
 
     Certification records are not used. The certify part is the same as in a later split with these bands as labels,
-    because it is drawn first, without the labels, from a random stream that does not depend on roles.
-
-    - ``n``: number of bands.
-    - ``label``: the label column.
-    - ``parts``, ``seed``, ``by_group``: as in :func:`split`.
-    - ``**roles``: of :func:`~certifare.tables.table.table_of`.
-
-    Returns: the cuts; fewer than n − 1 if many records have the same value.
+    because it is drawn first, without the labels, from a random stream that does not depend on roles. There are fewer
+    than n − 1 cuts if many records have the same value.
     """
     names = as_names(label)
     if n < 2 or len(names) != 1:
         raise RoleError("Quantiles need one label column and at least two bands.")
-    features = {"feature": names, "categorical": (), "continuous": (), "drop": ()}
+    features = {"feature": names, "categorical": (), "drop": ()}
     whole = table_of(table, **{**roles, **features})
-    if pa.types.is_dictionary(whole.features.column(0).type) or not (
-        pa.types.is_integer(whole.features.column(0).type) or pa.types.is_floating(whole.features.column(0).type)
-    ):
-        raise RoleError(f"Column {names[0]!r} holds {whole.features.column(0).type}: quantiles need numbers.")
+    column = whole.features.column(0)
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise RoleError(f"Column {names[0]!r} holds {column.type}: quantiles need numbers.")
     rows = split(whole, parts, seed, by_group=by_group)
-    numbers = as_numbers(whole.features.column(0))[np.concatenate([rows[p] for p in rows if p != CERTIFY])]
+    numbers = as_numbers(column)[np.concatenate([rows[p] for p in rows if p != CERTIFY])]
     numbers = numbers[~np.isnan(numbers)]
     if not len(numbers):
         raise RoleError(f"Column {names[0]!r} has no value in any training record.")

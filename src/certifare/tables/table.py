@@ -111,35 +111,19 @@ class Table:
     decimal: str | None = None
 
     @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        roles: Roles | None = None,
-        **keywords: Any,
-    ) -> Table:
-        """Make a table from a dataframe (pandas, polars, pyarrow) and the roles of its columns.
-
-        Parameters
-        ----------
-        frame : dataframe
-        roles : Roles, optional
-            The roles of the columns.
-        **keywords
-            Of :class:`~.Roles`: ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``,
-            ``continuous``, ``drop``, ``feature``, ``features``, ``missing_groups``; one name or several.
-        """
+    def from_frame(cls, frame: Any, roles: Roles | None = None, **keywords: Any) -> Table:
+        """Make a table from a dataframe (pandas, polars, pyarrow) and the roles of its columns (:class:`~.Roles`)."""
         native = arrow_table(frame)
         roles = Roles.of(roles, **keywords)
         found = roles.find(native.column_names)
         seen = _typed(native.select(found.features), roles)
         columns = {
-            "label": _cut(native, found.label, roles)
-            if roles.label_cuts
-            else _levels(native, found.label, "label", roles.label),
-            "sensitive": _levels(native, found.sensitive, "sensitive", roles.sensitive),
-            "cluster": _levels(native, found.cluster, "cluster", as_names(roles.cluster)),
-            "given": _levels(native, found.given, "given", as_names(roles.given)),
+            role: _levels(native, getattr(found, role), role, as_names(getattr(roles, role)))
+            for role in ("label", "sensitive", "cluster", "given")
+            if role != "label" or not roles.label_cuts
         }
+        if roles.label_cuts:
+            columns["label"] = _cut(native, found.label, roles)
         weights = next((_weights(native.column(str(name)), str(name)) for name in found.weight), None)
         keep, exclusions = _complete(len(seen), columns, weights, roles.missing_groups)
         if not keep.any():
@@ -271,20 +255,19 @@ class Table:
 
     def summary(self) -> list[dict[str, Any]]:
         """Return the name, role, kind and number of missing values of each column."""
-        rows = [
-            {
-                "column": text,
-                "role": role,
-                "kind": kind,
-                "missing": int((~self.labelled).sum()) if role == "label" else 0,
-            }
-            for role, texts in self.roles.named().items()
-            for text, kind in ((text, self._role_kind(role)) for text in texts)
-        ]
+        kinds = {
+            "label": " × ".join(f"{len(values.names)} values" for values in self.labels),
+            "sensitive": f"{0 if self.groups is None else len(self.groups.names)} groups",
+            "weight": "continuous",
+        }
+        rows: list[tuple[str, str, str, int]] = []
+        for role, texts in self.roles.named().items():
+            missing = int((~self.labelled).sum()) if role == "label" else 0
+            rows += [(text, role, kinds.get(role, "identifier"), missing) for text in texts]
         for name, column in zip(self.features.column_names, self.features.columns, strict=True):
             kind = "categorical" if is_categorical(column.type) else "continuous"
-            rows.append({"column": name, "role": "feature", "kind": kind, "missing": int(column.null_count)})
-        return rows
+            rows.append((name, "feature", kind, int(column.null_count)))
+        return [dict(zip(("column", "role", "kind", "missing"), row, strict=True)) for row in rows]
 
     def __repr__(self) -> str:
         return f"<Table: {self._headline()}>"
@@ -312,13 +295,6 @@ class Table:
         unit = f"records by {label.name}" if self.labels else "records"
         return draw_shares("Records of each group", counts, self.groups.names, unit, "group")
 
-    def _role_kind(self, role: str) -> str:
-        if role == "label":
-            return " × ".join(f"{len(values.names)} values" for values in self.labels)
-        if role == "sensitive" and self.groups is not None:
-            return f"{len(self.groups.names)} groups"
-        return "continuous" if role == "weight" else "identifier"
-
     @property
     def digest(self) -> str:
         """A SHA-256 digest of the records, whatever the roles of their columns."""
@@ -326,11 +302,7 @@ class Table:
 
 
 def table_of(table: Any, **roles: Any) -> Table:
-    """Return a table unchanged, or make one from a dataframe or a file.
-
-    - ``**roles``: ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``, ``continuous``, ``drop`` …: for a
-      dataframe as in :meth:`Table.from_frame`, for a file as in :func:`read_table`. Not allowed for a Table.
-    """
+    """Return a table unchanged, or make one from a dataframe or a file, whose roles are keywords."""
     if isinstance(table, str | os.PathLike):
         return read_table(table, **roles)
     if not isinstance(table, Table):
@@ -350,21 +322,10 @@ def read_table(
 ) -> Table:
     """Read a table from a CSV, Parquet, Arrow or Feather file.
 
-    Parameters
-    ----------
-    path : path
-    roles : Roles, optional
-    sensitive_file : path, optional
-        A second file that holds sensitive columns.
-    on : str, optional
-        The key column that joins the two files; the only column that both have unless given.
-    **keywords
-        Of :class:`~certifare.tables.roles.Roles`, as in :meth:`Table.from_frame`, and for a CSV file of
-        :class:`~certifare.tables.files.CsvDialect`.
-
-    Returns
-    -------
-    Table
+    - ``roles``, or keywords of :class:`~certifare.tables.roles.Roles`: of the columns.
+    - ``sensitive_file``, ``on``: a second file with sensitive columns, and the key column that joins the two, unless
+      it is the only one that both have.
+    - Other keywords: of :class:`~certifare.tables.files.CsvDialect`, for a CSV file.
     """
     csv = CsvDialect.extract(keywords)
     native, notes = read_file(path, **csv)
@@ -390,7 +351,7 @@ def arrow_table(frame: Any) -> pa.Table:
         raise TableError("The columns have no names. Give a dataframe, so that roles can refer to columns.")
     try:
         native = nw.from_native(frame, eager_only=True).to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowException as error:
         # Reading the columns one by one raises an error that names the faulty one.
         for name in checked.names:
             checked.read(name)
@@ -409,14 +370,9 @@ def _typed(features: pa.Table, roles: Roles) -> pa.Table:
             f"(--drop {shlex.quote(','.join(f.name for f in refused))}; in Python drop=), or convert them to numbers, "
             "such as the year, or the number of days before a fixed date."
         )
-    for name in (*roles.categorical, *roles.continuous):
-        if name in features.column_names:
-            column = features.column(name)
-            if name in roles.continuous and is_categorical(column.type):
-                column = _as_numbers(column, name)
-            elif name in roles.categorical and not (is_categorical(column.type) or pa.types.is_boolean(column.type)):
-                column = column.dictionary_encode()
-            features = features.set_column(features.column_names.index(name), name, column)
+    for i, (name, column) in enumerate(zip(features.column_names, features.columns, strict=True)):
+        if name in roles.categorical and not (is_categorical(column.type) or pa.types.is_boolean(column.type)):
+            features = features.set_column(i, name, column.dictionary_encode())
     return features
 
 
@@ -424,31 +380,8 @@ def readable_type(type_: pa.DataType) -> bool:
     """Return whether columns of this type can be read: numbers, booleans, text or nulls."""
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
-    return bool(
-        pa.types.is_integer(type_)
-        or pa.types.is_floating(type_)
-        or pa.types.is_decimal(type_)
-        or pa.types.is_boolean(type_)
-        or pa.types.is_null(type_)
-        or is_text(type_)
-    )
-
-
-def _as_numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
-    try:
-        return column.cast(pa.float64())
-    except pa.ArrowInvalid as error:
-        for value in column.unique().drop_null().to_pylist():
-            try:
-                float(value)
-            except ValueError:
-                raise TableError(
-                    f"Column {name!r} was named as continuous, but holds {value!r}. Correct the value, or name it with "
-                    "--missing if it means a missing value."
-                ) from error
-        raise TableError(f"Column {name!r} was named as continuous, but does not hold numbers: {error}.") from error
+    number = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+    return bool(number or pa.types.is_boolean(type_) or pa.types.is_null(type_) or is_text(type_))
 
 
 def pool_levels(groups: Levels, kept: Collection[str]) -> Levels:
@@ -567,11 +500,9 @@ def suggest_comparison(name: str, values: Sequence[Any], role: str) -> str:
     numbers = sorted(float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool))
     if len(numbers) < len(values) or not numbers:
         return ""
-    middle = numbers[len(numbers) // 2]
-    digits = 0 if middle == 0 else 1 - math.floor(math.log10(abs(middle)))
     bands = ", or cut it (--label-cuts)" if role == "label" else ""
-    example = f"{name}>={round(middle, digits):g}"
-    return f' It is a number: compare it with a meaningful threshold, such as "{example}"{bands}.'
+    middle = float(format(numbers[len(numbers) // 2], ".2g"))
+    return f' It is a number: compare it with a meaningful threshold, such as "{name}>={middle:g}"{bands}.'
 
 
 def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:

@@ -20,7 +20,6 @@ from certifare.errors import (
     GroupError,
     MissingColumnError,
     TableError,
-    TrainingOverlapError,
 )
 
 dd = pytest.importorskip("dask.dataframe", reason="Dask is not installed (pip install 'certifare[dask]')")
@@ -181,18 +180,13 @@ def test_certificates_are_those_of_memory(client: Any, many_people: pd.DataFrame
     encoder = FairTreeEncoder(max_cells=10).fit(X, y, sensitive_features=s)
     fresh = make_people(3000, seed=8)
     spread = distribute(cut(fresh, [0, 1700]), tmp_path)
-    for metric in ("demographic_parity", "equalized_odds"):
-        mine = certify(encoder, spread, spread["paid"], sensitive_features=spread["sex"], metric=metric)
-        assert mine == certify(encoder, fresh, fresh["paid"], sensitive_features=fresh["sex"], metric=metric)
+    mine = certify(encoder, spread, spread["paid"], sensitive_features=spread["sex"], metric="equalized_odds")
+    assert mine == certify(encoder, fresh, fresh["paid"], sensitive_features=fresh["sex"], metric="equalized_odds")
     two = certify(encoder, spread, sensitive_features=spread[["sex", "race"]])
     assert two.counts == certify(encoder, fresh, sensitive_features=fresh[["sex", "race"]]).counts
     by_name = certify(encoder, spread, sensitive_features=["sex", "race"], each=True)
     assert by_name == certify(encoder, fresh, sensitive_features=fresh[["sex", "race"]], each=True)
     assert by_name.claim.each == ("sex", "race")
-    (tmp_path / "seen").mkdir()
-    seen = distribute([many_people], tmp_path / "seen")
-    with pytest.raises(TrainingOverlapError, match="6,000 of 6,000"):
-        certify(encoder, seen, sensitive_features=seen["sex"])
     with pytest.raises(MissingColumnError, match="'wage'"):
         certify(encoder, spread.drop(columns="wage"), sensitive_features=spread["sex"])
 

@@ -12,13 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.engines.conftest import assert_same_encoder, make_people, tables
 
-from certifare import FairTreeEncoder, certify
-from certifare.certificates import Certificate
+from certifare import FairTreeEncoder
 from certifare.certification.certifying import certify_records
 from certifare.engines.counting import PieceRecords
 from certifare.engines.parquet.growing import map_words, prepare_parquet
 from certifare.errors import (
-    CountsError,
     EncoderError,
     FileError,
     GroupError,
@@ -26,7 +24,6 @@ from certifare.errors import (
     RepeatedRecordsError,
     RoleError,
     TableError,
-    TrainingOverlapError,
 )
 from certifare.tables.reading import Reading
 
@@ -46,19 +43,16 @@ def streamed(path: Any, label: Any, sensitive: Any, **options: Any) -> FairTreeE
     return FairTreeEncoder(**options).fit_parquet(path, label=label, sensitive=sensitive)
 
 
-def certify_files(encoder: FairTreeEncoder, path: Any, sensitive: Any, label: Any = None, **claim: Any) -> Certificate:
-    reading = Reading(sensitive=(sensitive,) if isinstance(sensitive, str) else tuple(sensitive), label=label)
-    return certify_records(encoder, PieceRecords.of(path), reading, **claim)
-
-
 def test_visits_of_one_person_in_different_pieces_are_found(many_people: pd.DataFrame, tmp_path: Path) -> None:
     encoder = in_memory(many_people, "paid", "sex", max_cells=10)
     fresh = make_people(3000, seed=8)
     rng = np.random.default_rng(0)
     visits = fresh.iloc[rng.permutation(np.repeat(np.arange(len(fresh)), 1 + rng.poisson(0.5, len(fresh))))]
-    assert certify_files(encoder, write(fresh, tmp_path / "fresh.parquet", 200), "sex").bound < 1
+    reading = Reading(sensitive=("sex",))
+    one = PieceRecords.of(write(fresh, tmp_path / "fresh.parquet", 200))
+    assert certify_records(encoder, one, reading).bound < 1
     with pytest.raises(RepeatedRecordsError, match=r"certification records equal another one.*--cluster"):
-        certify_files(encoder, write(visits, tmp_path / "visits.parquet", 200), "sex")
+        certify_records(encoder, PieceRecords.of(write(visits, tmp_path / "visits.parquet", 200)), reading)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -172,21 +166,6 @@ def test_fingerprint_knows_training_records(many_people: pd.DataFrame, tmp_path:
     assert encoder.training_overlap(many_people).seen == 6000
     assert encoder.training_overlap(many_people).excessive
     assert not encoder.training_overlap(make_people(1000, seed=4)).excessive
-
-
-def test_certificates_are_those_of_memory(many_people: pd.DataFrame, tmp_path: Path) -> None:
-    encoder = in_memory(many_people, "paid", "sex", max_cells=10)
-    fresh = make_people(3000, seed=8)
-    path = write(fresh, tmp_path / "fresh.parquet")
-    for metric in ("demographic_parity", "equalized_odds"):
-        mine = certify_files(encoder, path, "sex", "paid", metric=metric)
-        assert mine == certify(encoder, fresh, fresh["paid"], sensitive_features=fresh["sex"], metric=metric)
-    with pytest.raises(TrainingOverlapError, match="6,000 of 6,000"):
-        certify_files(encoder, write(many_people, tmp_path / "seen.parquet"), "sex")
-    with pytest.raises(MissingColumnError, match="'wage'"):
-        certify_files(encoder, write(fresh.drop(columns="wage"), tmp_path / "less.parquet"), "sex")
-    with pytest.raises(CountsError, match=r"'wage'.*in files too large.*certifare count"):
-        certify_records(encoder, PieceRecords.of(path), Reading(sensitive=("sex",), weight="wage"))
 
 
 @pytest.mark.parametrize(

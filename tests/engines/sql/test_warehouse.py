@@ -1,7 +1,6 @@
 """Counts by SQL equal counts of the same records in memory; what a database would count otherwise is refused."""
 
 import contextlib
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +13,13 @@ import pytest
 import typer
 from tests.engines.conftest import make_people
 
-from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, certify, certify_counts
+from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, certify_counts
 from certifare.certificates.assumptions import NOT_LOOKED_UP
 from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion
-from certifare.certification.certifying import TableSource, certify_records, count_records
+from certifare.certification.certifying import certify_records, count_records
 from certifare.cli import app
 from certifare.encoders import sql as writing
-from certifare.encoders.records import read_records
-from certifare.engines.counting import CountRequest, PieceRecords
+from certifare.engines.counting import CountRequest
 from certifare.engines.sql.queries import counts_query
 from certifare.engines.sql.warehouse import (
     Database,
@@ -45,7 +43,7 @@ from certifare.errors import (
     TableError,
 )
 from certifare.foundation.levels import UNKNOWN
-from certifare.tables.reading import POOLED, Reading
+from certifare.tables.reading import Reading
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -147,39 +145,24 @@ def post(fresh: pd.DataFrame, postgres: str) -> Iterator[Warehouse]:
         yield warehouse
 
 
-@pytest.fixture(scope="module")
-def spark(fresh: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if shutil.which("java") is None:
-        pytest.skip("Java is not installed, which Spark needs")
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
-    folder = tmp_path_factory.mktemp("spark")
-    fresh.to_parquet(folder / "people.parquet", index=False)
-    builder = sql.SparkSession.builder.master("local[1]").appName("certifare tests")
-    for key, value in {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    try:
-        session.sql("CREATE DATABASE store")
-        session.read.parquet(str(folder / "people.parquet")).createOrReplaceTempView("fresh")
-        session.sql("CREATE TABLE store.people USING parquet AS SELECT * FROM fresh")
-        yield Spark(session)
-    finally:
-        session.stop()
+@pytest.fixture
+def warehouse_of_spark(spark: Any, fresh: pd.DataFrame, tmp_path: Path) -> Any:
+    fresh.to_parquet(tmp_path / "people.parquet", index=False)
+    spark.read.parquet(str(tmp_path / "people.parquet")).createOrReplaceTempView("fresh")
+    spark.sql("DROP DATABASE IF EXISTS store CASCADE")
+    spark.sql(f"CREATE DATABASE store LOCATION '{tmp_path}/store'")
+    spark.sql("CREATE TABLE store.people USING parquet AS SELECT * FROM fresh")
+    return Spark(spark)
 
 
 PEOPLE = ("store", "people, all")
 
 
-@pytest.fixture(params=["duck", "lite", "post", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.fixture(params=["duck", "lite", "post", pytest.param("warehouse_of_spark", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest) -> tuple[Any, tuple[str, str]]:
     """A warehouse and the table in it; Spark allows no odd names."""
-    return request.getfixturevalue(request.param), ("store", "people") if request.param == "spark" else PEOPLE
+    found = request.getfixturevalue(request.param)
+    return found, ("store", "people") if found.dialect == "spark" else PEOPLE
 
 
 def test_counts_equal_those_in_memory(encoder: FairTreeEncoder, fresh: pd.DataFrame, place: Any) -> None:
@@ -248,32 +231,6 @@ def test_what_a_database_cannot_count_is_refused_with_the_remedy(encoder: FairTr
         certify_records(encoder, people, Reading(sensitive=("sex",)), metric="equalized_odds")
     with pytest.raises(GroupError, match="--sensitive"):
         certify_records(encoder, people, Reading(label="paid"))
-
-
-def test_pooled_groups_and_bands_of_a_label_equal_those_in_memory(
-    encoder: FairTreeEncoder, fresh: pd.DataFrame, place: Any, tmp_path: Path
-) -> None:
-    """A reading gives the same groups and labels whoever counts; a label that is NaN is none."""
-    warehouse, table = place
-    fresh.to_parquet(tmp_path / "fresh.parquet")
-    request = CountRequest(labelled=True)
-    for kept in (("female × 1", "male × 2"), ("female × 1", "male × 2", UNKNOWN)):
-        for unknown in (False, True):
-            reading = Reading(
-                sensitive=("sex", "race"),
-                label="wage",
-                label_cuts=(12.0, 30.0),
-                kept_groups=(*kept, POOLED),
-                unknown_groups=unknown,
-            )
-            in_memory = TableSource(read_records(encoder, tmp_path / "fresh.parquet", reading))
-            wanted = count_records(encoder, in_memory, reading, request).counts
-            assert wanted.labels is not None
-            assert wanted.exclusions[-1].records == fresh["wage"].isna().sum() > 0
-            for source in (PieceRecords.of(tmp_path / "fresh.parquet"), DatabaseRecords(warehouse, table)):
-                found = count_records(encoder, source, reading, request).counts
-                assert found.group_sizes == wanted.group_sizes
-                assert found == wanted
 
 
 # Ways in which a database could give another cell than ``apply``.
@@ -691,31 +648,3 @@ def test_boosted_encoders_are_counted_as_in_memory(
     found = count(encoder, request.getfixturevalue(database), ("store", "people, all"), "sex")
     assert found == CellCounts.from_cells(cells, fresh["sex"], None, encoder.n_cells_, missing="drop")
     assert len(np.unique(cells)) == encoder.n_cells_ > 3
-
-
-def test_every_way_of_certifying_counts_records_without_a_label(
-    encoder: FairTreeEncoder, fresh: pd.DataFrame, tmp_path: Path
-) -> None:
-    """Naming the label column changes nothing for demographic parity."""
-    fresh = fresh.assign(paid=fresh["paid"].where(fresh["miles"] % 2 > 0))
-    path = tmp_path / "fresh.parquet"
-    fresh.to_parquet(path)
-    reading = Reading(sensitive=("sex",), label="paid")
-    with duckdb.connect() as connection:
-        connection.register("fresh", fresh)
-        for metric, rows in (("demographic_parity", fresh), ("equalized_odds", fresh[fresh["paid"].notna()])):
-            found = [
-                certify(encoder, fresh, fresh["paid"], sensitive_features=fresh["sex"], metric=metric, missing="drop"),
-                *(
-                    certify_records(encoder, source, reading, metric=metric)
-                    for source in (
-                        DatabaseRecords(DuckDB(connection), "fresh"),
-                        PieceRecords.of(path),
-                        TableSource(read_records(encoder, path, reading, labelled=rows is not fresh)),
-                    )
-                ),
-            ]
-            assert all(certificate.counts == found[0].counts for certificate in found)
-            assert found[0].counts.n_records == rows["sex"].notna().sum()
-            wanted = ("with a known group",) if rows is fresh else ("with a known group", "with a known label")
-            assert [certificate.population for certificate in found] == [wanted] * 4
