@@ -20,11 +20,7 @@ ADDRESSES = "dask: (workers on this machine), dask://host:8786, spark: (as confi
 
 @contextlib.contextmanager
 def open_on(engine: str, path: str | os.PathLike[str]) -> Iterator[Worker]:
-    """Open Parquet files on a cluster, whose workers read them, and disconnect at the end.
-
-    - ``engine``: the address of the cluster: ``dask:``, ``dask://host:port``, ``spark:`` or ``spark://host:port``.
-    - ``path``: of a file or folder, or an address in an object store, which all workers must reach.
-    """
+    """Open Parquet files on a cluster, whose workers read them and must reach their path; disconnect at the end."""
     if re.search("[@?#]", engine):
         raise ArgumentError(f"--engine: give host and port alone, without user, password or options: {ADDRESSES}.")
     kind, colon, address = engine.partition(":")

@@ -138,17 +138,12 @@ class Csv:
 
 
 class Batches:
-    """A file read batch by batch, in constant memory.
-
-    - ``names``: columns of the file.
-    - ``size``: bytes (CSV, Arrow) or rows (Parquet) in all, for a progress bar.
-    - ``position``: how much of ``size`` has been read.
-    """
+    """A file read batch by batch, in constant memory."""
 
     def __init__(self, names: Sequence[str], size: int, read: Callable[[Batches], Iterator[pa.RecordBatch]]) -> None:
-        self.names = tuple(names)
-        self.size = size
-        self.position = 0
+        self.names = tuple(names)  # columns of the file
+        self.size = size  # bytes (CSV, Arrow) or rows (Parquet) in all, for a progress bar
+        self.position = 0  # how much of it has been read
         self._read = read
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -164,17 +159,12 @@ def is_pattern(path: str) -> bool:
 
 
 class DataFile(os.PathLike[str]):
-    """A path whose file is opened only once, even if its format is detected before it is read.
-
-    - ``path``: or an address in an object store, such as ``s3://bucket/people.csv``; or a folder or pattern of Parquet
-      files.
-    - ``store``: the file in an object store; None if it is on this machine.
-    """
+    """A path, or an address in an object store, whose file is opened only once, even to detect its format first."""
 
     def __init__(self, path: FilePath) -> None:
         self.path = Path(path)
         address = store_address(path)
-        self.store = None if address is None else Store(address)
+        self.store = None if address is None else Store(address)  # None: it is on this machine
         self._open: Any = None
         self._content: bytes | None = None
 
@@ -340,10 +330,8 @@ def read_file(
     """Read a whole table; return it with notes on what was assumed.
 
     Columns of a CSV file that only hold numbers (or ``true`` and ``false``) become numbers (booleans); others become
-    text, without surrounding white space; values that mean missing become null.
-
-    - ``types``: types of columns of a CSV file, instead of the detected ones.
-    - ``**reading``: of :class:`CsvDialect`.
+    text, without surrounding white space; values that mean missing become null. ``types`` of columns may be given
+    instead; ``reading`` is of :class:`CsvDialect`.
     """
     path = DataFile.of(path)
     kind = path.kind
@@ -362,12 +350,10 @@ def read_file(
 
 
 def open_batches(path: FilePath, types: Mapping[str, pa.DataType | None] | None = None, **reading: Any) -> Batches:
-    """Open a file to read it in batches.
+    """Open a file to read it in batches; ``reading`` is of :class:`CsvDialect`.
 
-    - ``types``: columns to read, with their types in a CSV file; :data:`TEXT` is stripped of white space and of values
-      that mean missing, None keeps text unchanged. By default all columns, unchanged. Columns that the file does not
-      have are ignored (see ``names``).
-    - ``**reading``: of :class:`CsvDialect`.
+    ``types`` are the columns to read, by default all, with their types in a CSV file: :data:`TEXT` is stripped of white
+    space and of values that mean missing, None keeps text unchanged. Columns that the file does not have are ignored.
     """
     path = DataFile.of(path)
     kind = path.kind
@@ -443,11 +429,9 @@ def clean_text(column: Any, missing: Sequence[str]) -> pa.ChunkedArray:
 
 
 def text_types(path: str | os.PathLike[str], columns: Sequence[str], **reading: Any) -> dict[str, pa.DataType]:
-    """Find types for columns of a CSV file that can be written back unchanged.
+    """Find types (integers, numbers, booleans, dates) for columns of a CSV file that can be written back unchanged.
 
-    Integers, numbers, booleans and dates are detected. A code such as ``007`` stays text.
-
-    - ``**reading``: of :func:`open_batches`.
+    A code such as ``007`` stays text.
     """
     left = {name: dict(_WRITTEN) for name in columns}
     for batch in open_batches(path, dict.fromkeys(columns), **reading):
@@ -691,9 +675,9 @@ class _BadRows:
         first = self.first if self.first.number is not None else _first_bad_row(path, layout) or self.first
         where = "" if first.number is None else f" (row {first.number:,} of the file)"
         return FileError(
-            f"{amount(self.count, 'row')} of {str(path)!r} not of {first.expected_columns} columns as the first row: "
-            f"one{where} has {first.actual_columns}. Correct the file, or pass a delimiter other than "
-            f"{layout.delimiter!r}."
+            f"{amount(self.count, 'row')} of {str(path)!r} {'does' if self.count == 1 else 'do'} not have "
+            f"{first.expected_columns} columns as the first row has: one{where} has {first.actual_columns}. Correct "
+            f"the file, or pass a delimiter other than {layout.delimiter!r}."
         )
 
 

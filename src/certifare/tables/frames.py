@@ -269,6 +269,8 @@ def _as_array(table: Any) -> NDArray[Any]:
     array = np.asarray(table)
     if array.dtype.kind == "c":
         raise TableError("Complex data not supported. Give real numbers or text.")
+    if array.ndim == 0:
+        raise TableError(f"Expected a table, got {type(table).__name__}.")
     if array.ndim != 2:
         raise TableError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using array.reshape(-1, 1) "
