@@ -28,9 +28,9 @@ def table(tmp_path):
     return path
 
 
-def calibrate(cli, table, *options, target=0.1, status=0):
+def calibrate(cli, table, *options, score="risk", target=0.1, status=0):
     result = cli(
-        "calibrate", table, "--score", "risk", "--sensitive", "sex", "--target", target, *options,
+        "calibrate", table, "--score", score, "--sensitive", "sex", "--target", target, *options,
         "-o", table.parent / "bundle",
     )  # fmt: skip
     assert result.status == status, result.stderr
@@ -106,11 +106,14 @@ def test_too_few_records_are_told_with_the_table_of_plans(cli, table):
         (["--positive", "yes"], "--positive would be ignored"),
         (["--tie-column", "home"], "same value in several certification records"),
         (["--tie-column", "nobody"], "No column 'nobody' (--tie-column)"),
-        (["--score", "nobody"], "No column 'nobody' (--score)"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(cli, table, options, message):
     assert message in calibrate(cli, table, *options, status=2).stderr
+
+
+def test_a_score_that_is_not_there_is_named_by_its_option(cli, table):
+    assert "No column 'nobody' (--score)" in calibrate(cli, table, score="nobody", status=2).stderr
 
 
 def test_a_score_of_text_is_refused(cli, table):
