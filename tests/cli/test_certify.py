@@ -54,14 +54,6 @@ def test_records_left_out_are_counted(cli, files, tmp_path):
     assert "10 certification records" in small.stderr
 
 
-def test_a_bound_above_the_maximum_exits_with_1(cli, files):
-    arguments = ["certify", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex"]
-    assert cli(*arguments, "--max", 1.0).status == 0
-    result = cli(*arguments, "--max", 0.001)
-    assert result.status == 1
-    assert "above --max" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -43,12 +43,6 @@ def test_certifying_a_column_gives_the_same_counts_from_files_and_databases(cli,
     assert cli("certify", tmp_path / "n.json", "--json").json["bound"] == file.json["bound"]
 
 
-def test_a_bound_above_the_maximum_exits_with_1(cli, scored):
-    arguments = ["certify", scored / "scored.csv", "--column", "decision", "--sensitive", "sex"]
-    assert cli(*arguments, "--max", "0.9").status == 0
-    assert cli(*arguments, "--max", "0.001").status == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

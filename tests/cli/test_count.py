@@ -51,26 +51,6 @@ def test_holders_certify_together(cli, files, counted, tmp_path):
     assert verdict.status == 0
 
 
-def test_a_file_given_twice_or_copied(cli, counted, tmp_path):
-    copy = tmp_path / "copy.json"
-    copy.write_bytes(counted[1].read_bytes())
-    for paths in ([*counted, copy], [*counted, counted[1]]):
-        result = cli("certify", *paths)
-        assert result.status == 2
-        assert "are the same counts" in result.stderr
-
-
-def test_a_file_of_another_encoder(cli, files, counted, tmp_path):
-    other = json.loads(counted[0].read_text()) | {"encoder": "ab" * 32, "id": "cd" * 16, "checksum": None}
-    (tmp_path / "other.json").write_text(json.dumps(other))
-    result = cli("certify", *counted, tmp_path / "other.json")
-    assert result.status == 2
-    assert "another encoder" in result.stderr
-    result = cli("certify", files / "encoder.json", tmp_path / "other.json")
-    assert result.status == 2
-    assert "another encoder" in result.stderr
-
-
 def test_the_producer_cannot_count_training_records(cli, tmp_path):
     train, fresh = people(2000, 0), people(800, 1)
     encoder = FairTreeEncoder(sensitive="sex", max_cells=4).fit(train.drop(columns="approved"), train["approved"])
