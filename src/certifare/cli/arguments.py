@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 ENCODER = "encoder.json"
 
 
-def cuts_of(text: str | None) -> tuple[float, ...] | None:
-    """Where the label is cut, from the option; None if it is not."""
+def cuts_of(text: str | None, option: str = "--label-cuts") -> tuple[float, ...] | None:
+    """Where the label, or another column, is cut, from the option; None if it is not."""
     if text is None:
         return None
     try:
         return tuple(float(cut) for cut in text.split(","))
     except ValueError:
-        raise ArgumentError(f"--label-cuts {text}: give numbers in ascending order, such as 20000,50000.") from None
+        raise ArgumentError(f"{option} {text}: give numbers in ascending order, such as 0.3,0.6.") from None
 
 
 def bands_of(text: str | None) -> dict[str, Any]:

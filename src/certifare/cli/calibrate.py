@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +32,7 @@ from certifare.cli.options import (
     up_to,
     with_options,
 )
-from certifare.cli.printing import VERDICTS, show_bundle, show_plans
+from certifare.cli.printing import VERDICTS, show_bundle, show_plans, what_next
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
 from certifare.cli.running import REFUSED
@@ -182,14 +181,7 @@ def _show(scored: Scored, folder: Path, confidence: float, *, signed: bool) -> N
         out.print(
             printable(f"cells   {scored.encoder.n_cells_}, with thresholds set by {sizes} records"), soft_wrap=True
         )
-        name = shlex.quote(str(folder))
-        out.print(
-            printable(
-                f"next    certifare verify {name} --max {scored.target:g} && certifare encode {name} DATA OUTPUT"
-            ),
-            soft_wrap=True,
-        )
-        unsigned = "" if signed else " (the certificate is not signed)"
-        out.print(printable(f"report  {folder / 'report.html'!s}{unsigned}"), soft_wrap=True)
+        for line in what_next(folder, f" --max {scored.target:g}", signed=signed):
+            out.print(line, soft_wrap=True)
         show_left_out(scored.certificate.exclusions)
     show_notes(scored.notes)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from certifare.errors import ArgumentError, TableError
+from certifare.errors import TableError
 from certifare.foundation.storage import atomic_file
 
 if TYPE_CHECKING:
@@ -18,48 +17,38 @@ if TYPE_CHECKING:
     from certifare.tables.table import Table
 
 
-@dataclass(frozen=True)
-class CertifiedColumn:
-    """A column that is certified itself, and where it is cut if it is a score."""
+def column_of_database(place: tuple[str, str], column: str, cuts: Sequence[float] | None) -> FairTreeEncoder:
+    """Make the encoder of a column of a table in a database, which is asked for its values and nothing else."""
+    from certifare.encoders.existing import MOST_VALUES, encoder_of
+    from certifare.encoders.sql import identifier, quoted_table, table_parts
+    from certifare.engines.sql.warehouse import connect
+    from certifare.tables.roles import absent
 
-    name: str
-    cuts_text: str | None
-
-    @property
-    def cuts(self) -> Sequence[float] | None:
-        """Where the column is cut."""
-        if self.cuts_text is None:
-            return None
-        try:
-            return [float(cut) for cut in self.cuts_text.split(",")]
-        except ValueError:
-            raise ArgumentError(f"--cuts {self.cuts_text}: give numbers in ascending order, such as 0.3,0.6.") from None
-
-    def of_table(self, address: str, table: str) -> FairTreeEncoder:
-        """Make the encoder of the column of a table in a database: its values are asked for, and nothing else."""
-        from certifare.encoders.existing import MOST_VALUES, encoder_of
-        from certifare.encoders.sql import identifier, quoted_table, table_parts
-        from certifare.engines.sql.warehouse import connect
-        from certifare.tables.roles import absent
-
-        column = self.name
-        with connect(address) as warehouse:
-            names = list(warehouse.columns(table_parts(table)))
-            if column not in names:
-                raise absent(column, names, "column to certify")
-            wanted = identifier(column, warehouse.dialect).sql(dialect=warehouse.dialect)
-            source = quoted_table(table_parts(table), warehouse.dialect)
-            query = f"SELECT DISTINCT {wanted} FROM {source} WHERE {wanted} IS NOT NULL LIMIT {MOST_VALUES + 1}"  # noqa: S608
-            values = [_plain(row[0]) for row in warehouse.query(query)]
-        kinds = {bool: "boolean", int: "number", float: "number", str: "text"}
-        types = {kinds.get(type(value)) for value in values}
-        if len(types) != 1 or None in types:
-            raise TableError(f"Column {column!r} holds no numbers, booleans or text that can be told apart.")
-        return encoder_of(column, types.pop(), values, self.cuts)  # type: ignore[arg-type]
+    address, table = place
+    with connect(address) as warehouse:
+        names = list(warehouse.columns(table_parts(table)))
+        if column not in names:
+            raise absent(column, names, "column to certify")
+        wanted = identifier(column, warehouse.dialect).sql(dialect=warehouse.dialect)
+        source = quoted_table(table_parts(table), warehouse.dialect)
+        query = f"SELECT DISTINCT {wanted} FROM {source} WHERE {wanted} IS NOT NULL LIMIT {MOST_VALUES + 1}"  # noqa: S608
+        values = [_plain(row[0]) for row in warehouse.query(query)]
+    kinds = {bool: "boolean", int: "number", float: "number", str: "text"}
+    types = {kinds.get(type(value)) for value in values}
+    if len(types) != 1 or None in types:
+        raise TableError(f"Column {column!r} holds no numbers, booleans or text that can be told apart.")
+    return encoder_of(column, types.pop(), values, cuts)  # type: ignore[arg-type]
 
 
 def column_of_files(
-    paths: Sequence[FilePath], column: CertifiedColumn, reading: Reading, *, labelled: bool, **options: Any
+    paths: Sequence[FilePath],
+    column: str,
+    cuts: Sequence[float] | None,
+    reading: Reading,
+    *,
+    sensitive_file: FilePath | None = None,
+    labelled: bool,
+    **csv: Any,
 ) -> tuple[FairTreeEncoder, Table]:
     """Read a file, or several, once: make the encoder of a column of it, and the table of its records."""
     from certifare.encoders.existing import encoder_of_arrow
@@ -67,14 +56,14 @@ def column_of_files(
     from certifare.tables.joins import read_files
     from certifare.tables.roles import absent
 
-    second = {name: options.pop(name) for name in ("sensitive_file", "on") if name in options}
-    csv = csv_format(reading, options)
+    csv = csv_format(reading, csv)
     native, notes = read_files(paths if len(paths) > 1 else paths[0], **csv)
-    if column.name not in native.column_names:
-        raise absent(column.name, native.column_names, "column to certify")
-    encoder = encoder_of_arrow(native.column(column.name), column.name, column.cuts)
+    if column not in native.column_names:
+        raise absent(column, native.column_names, "column to certify")
+    encoder = encoder_of_arrow(native.column(column), column, cuts)
+    missing = csv["missing"]
     return encoder, table_of_records(
-        encoder, native, reading, labelled=labelled, notes=notes, missing=csv["missing"], **second
+        encoder, native, reading, labelled=labelled, notes=notes, missing=missing, sensitive_file=sensitive_file
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -75,6 +75,7 @@ def fit(
     of it.
     """
     from certifare.bundle import check_output, produce
+    from certifare.engines.clusters import open_on
     from certifare.frontier.large import is_large
 
     terms = published.terms()
@@ -87,7 +88,10 @@ def fit(
         )
     check_output(output, replace=replace)
     signer = signing_key(published.key)
-    with stages(quiet=as_json) as progress, _table(data, goal.engine) as table:
+    with (
+        stages(quiet=as_json) as progress,
+        nullcontext(data) if goal.engine is None else open_on(goal.engine, data) as table,
+    ):
         progress(f"reading {data.name}", 0, 1)
         bundle = produce(
             table,
@@ -109,10 +113,3 @@ def fit(
         outcome=bundle.verdict,
         status=0 if solved else REFUSED,
     )
-
-
-def _table(data: Path, engine: str | None) -> AbstractContextManager[Any]:
-    """Open the table on a cluster, if one is named."""
-    from certifare.engines.clusters import open_on
-
-    return nullcontext(data) if engine is None else open_on(engine, data)

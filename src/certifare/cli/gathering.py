@@ -9,13 +9,9 @@ from certifare.errors import FileError, MissingColumnError
 from certifare.foundation.storage import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from securesystemslib.signer import SSlibKey
 
-    from certifare.certificates import Certificate
     from certifare.document import Document, Verdict
-    from certifare.report.findings import Findings
 
 #: Columns of a frontier that are numbers, and where they lie; predicted bounds may exceed 1.
 RANGES = {
@@ -50,9 +46,8 @@ def gather(
     encoder = frontier = findings = None
     if certificate.is_dir():
         folder, certificate = certificate, certificate / "certificate.json"
-        encoder, frontier, findings = (
-            _if_there(folder / name) for name in ("encoder.json", "frontier.csv", "findings.json")
-        )
+        beside = (folder / name for name in ("encoder.json", "frontier.csv", "findings.json"))
+        encoder, frontier, findings = (path if path.exists() else None for path in beside)
     document = read_document(certificate) if document is None else document
     file = None if encoder is None else EncoderFile(encoder)
     verdict = verify_document(document, ANY, key=key, encoder=file)
@@ -60,23 +55,19 @@ def gather(
     shown = file if all(check.name != "encoder" for check in verdict.failures) else None
     points = None if frontier is None else read_frontier(frontier)
     chosen = None if points is None else next((i for i, point in enumerate(points) if point.get("chosen")), None)
+    sequence = document.certificate.sequence
+    target = {"target": None if sequence is None else sequence.target}
+    measured = target if findings is None else Findings.read(findings).shown()
     data = report_data(
         document,
         verdict=verdict,
         encoder=None if shown is None else describe_encoder(shown),
         frontier=points,
         chosen=chosen,
-        **_beside(document.certificate, None if findings is None else Findings.read(findings)),
+        **measured,
         files={"certificate": certificate.name} | ({} if encoder is None else {"encoder": encoder.name}),
     )
     return data, verdict
-
-
-def _beside(certificate: Certificate, findings: Findings | None) -> Mapping[str, Any]:
-    """Return the target and what was measured; without the file, the target of the certificate's sequence."""
-    if findings is not None:
-        return findings.shown()
-    return {"target": None if certificate.sequence is None else certificate.sequence.target}
 
 
 def read_frontier(path: Path) -> list[dict[str, Any]]:
@@ -109,7 +100,6 @@ def read_frontier(path: Path) -> list[dict[str, Any]]:
 
 
 def _number(text: str | None, within: tuple[float, float], where: str) -> float | None:
-
     try:
         number = float(text) if text else None
     except ValueError:
@@ -117,7 +107,3 @@ def _number(text: str | None, within: tuple[float, float], where: str) -> float 
     if number is not None and not within[0] <= number <= within[1]:
         raise FileError(f"{where}: {text!r} lies outside of {within[0]:g} to {within[1]:g}.")
     return number
-
-
-def _if_there(path: Path) -> Path | None:
-    return path if path.exists() else None

@@ -81,13 +81,16 @@ def _headlines(bundle: Bundle, folder: Path | None, *, signed: bool) -> Iterator
         yield Text(f"price   {_figures(bundle.measured)}; {beside}")
     if bundle.warning is not None:
         yield Text(f"        {bundle.warning}", "yellow")
-    # Paths are printed as they are, however long: they are there to be copied.
-    name = shlex.quote(str(folder))
     asked = "" if bundle.confidence >= USUAL else f" --confidence {bundle.confidence:.6g}"
     asked += "" if bundle.target is None else f" --max {bundle.target:g}"
-    yield Text(printable(f"next    certifare verify {name}{asked} && certifare encode {name} DATA OUTPUT"))
-    unsigned = "" if signed else " (the certificate is not signed)"
-    yield Text(printable(f"report  {folder / 'report.html'!s}{unsigned}"))
+    yield from map(Text, what_next(folder, asked, signed=signed))
+
+
+def what_next(folder: Path, asked: str, *, signed: bool) -> Iterator[str]:
+    """Yield what to do with a bundle, and where its report is; paths are whole, because they are there to be copied."""
+    name = shlex.quote(str(folder))
+    yield printable(f"next    certifare verify {name}{asked} && certifare encode {name} DATA OUTPUT")
+    yield printable(f"report  {folder / 'report.html'!s}{'' if signed else ' (the certificate is not signed)'}")
 
 
 def _figures(measured: Measured) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certifare.cli.arguments import ENCODER, encoder_file
-from certifare.cli.column import CertifiedColumn, column_of_files, written_column
+from certifare.cli.arguments import ENCODER, cuts_of, encoder_file
+from certifare.cli.column import column_of_database, column_of_files, written_column
 from certifare.cli.honoured import of_records
 from certifare.cli.options import DatabaseOptions, RoleOptions
 from certifare.errors import ArgumentError, CountsError, DocumentError
@@ -32,15 +32,7 @@ MOST_OPEN = 64
 
 @dataclass(frozen=True)
 class Certified:
-    """An encoder's file, and the certificate that lies beside it in its bundle.
-
-    Attributes
-    ----------
-    encoder : EncoderFile
-        Opened once, so that what the certificate was held against is what is used.
-    document : Document or None
-        None if the bundle has no certificate.
-    """
+    """An encoder's file, opened once, and the certificate that lies beside it in its bundle, if there is one."""
 
     encoder: EncoderFile
     document: Document | None
@@ -117,7 +109,8 @@ class RecordsToCount:
     files: list[DataFile]
     counts: list[DataFile]
     database: DatabaseOptions
-    column: CertifiedColumn | None = None
+    column: str = ""
+    cuts: Sequence[float] | None = None
 
     @property
     def reading(self) -> Reading:
@@ -165,23 +158,19 @@ class RecordsToCount:
         from certifare.engines.counting import PieceRecords
         from certifare.frontier.large import is_large
 
-        named: dict[str, Any]
-        source: Any
-        fitted = table = None
+        encoder: Any
+        column = table = None
         if self.known is None:
-            fitted, table = column_of_files(self.files, self._column, reading, labelled=asked.labelled, **csv)
-            named = {"encoder_digest": written_column(fitted)}
-            encoder, salt = fitted, named["encoder_digest"]
+            column, table = column_of_files(self.files, self.column, self.cuts, reading, labelled=asked.labelled, **csv)
+            encoder, salt = column, written_column(column)
+            named: dict[str, Any] = {"encoder_digest": salt}
         else:
-            encoder, named, salt = (
-                load_fitted(self.known.encoder),
-                {"encoder": self.known.encoder},
-                digest(self.known.encoder),
-            )
+            encoder, salt = load_fitted(self.known.encoder), digest(self.known.encoder)
+            named = {"encoder": self.known.encoder}
             if len(self.files) > 1 or not is_large(self.files[0]) or csv.get("sensitive_file") is not None:
                 data = self.files if len(self.files) > 1 else self.files[0]
                 table = read_records(encoder, data, reading, labelled=asked.labelled, **csv)
-        source = PieceRecords.of(self.files[0]) if table is None else TableSource(table)
+        source: Any = PieceRecords.of(self.files[0]) if table is None else TableSource(table)
         # Checksums of an encoder's counts are its own.
         counted = count_records(encoder, source, reading, replace(asked, salt=bytes.fromhex(salt)[:16]))
         origins = (("checksum", str(counted.checksum)), sizes_origin(counted.counts))
@@ -190,7 +179,7 @@ class RecordsToCount:
             return ledger.origin(*origins) if table is None else ledger.trace(table)
 
         named["data_digest"] = None if table is None else table.digest
-        return Counted(counted, reading, named, trace, fitted)
+        return Counted(counted, reading, named, trace, column)
 
     def _in_database(self, reading: Reading, asked: CountRequest) -> Counted:
         """Let a database count its own records."""
@@ -200,11 +189,12 @@ class RecordsToCount:
         from certifare.engines.sql.warehouse import DatabaseRecords, connect
 
         address, table = self.database.place
+        column = None
         if self.known is None:
-            fitted = column = self._column.of_table(address, table)
+            fitted: Any = (column := column_of_database(self.database.place, self.column, self.cuts))
             named: dict[str, Any] = {"encoder_digest": written_column(column)}
         else:
-            fitted, column, named = load_fitted(self.known.encoder), None, {"encoder": self.known.encoder}
+            fitted, named = load_fitted(self.known.encoder), {"encoder": self.known.encoder}
         with connect(address) as warehouse:
             counted = count_records(fitted, DatabaseRecords(warehouse, table), reading, asked)
         # The same table, or another name of it.
@@ -233,12 +223,6 @@ class RecordsToCount:
                 )
         return Counted(pooled.counted, pooled.reading, named, lambda ledger: _trace_counts(ledger, files))
 
-    @property
-    def _column(self) -> CertifiedColumn:
-        """The column that is certified where there is no encoder."""
-        assert self.column is not None  # noqa: S101  (there is an encoder or a column)
-        return self.column
-
 
 def find_records(
     encoder: Path | None,
@@ -259,7 +243,7 @@ def find_records(
     database.check(files or counts)
     # With one more counts file than there are data, the first argument is one itself.
     known = None if encoder is None or len(counts) > len(files) else Certified.load(encoder)
-    return RecordsToCount(known, files, counts, database, None if column is None else CertifiedColumn(column, cuts))
+    return RecordsToCount(known, files, counts, database, column or "", cuts_of(cuts, "--cuts"))
 
 
 def counts_files(data: Sequence[DataFile], encoder: Path | None = None) -> list[DataFile]:
