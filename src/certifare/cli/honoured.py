@@ -53,15 +53,20 @@ CONDITIONS = {
     "written": "a report that is written (no --json)",
     "as_csv": "an output that ends in .csv",
 }
-#: Options that need one of these say how records are read and drawn.
-HOW_READ = frozenset(("memory", "unread", "unread_csv", "undrawn", "random", "thinned", "capped", "cluster", "cut"))
-#: What to do instead of giving them, by where the records are.
-REMEDIES = {
-    "counts": "The holder of the records says so: certifare count.",
-    "sql": "A database counts all of its records: export an extract, and run certifare count on the file.",
-    "stated": "The certificate beside the encoder says how records are read.",
-    "large": "Fit on a sample of the records, or join the files first (DuckDB reads and writes Parquet).",
-}
+#: What options need that say how records are drawn, and how they are read.
+DRAWN = frozenset(("memory", "undrawn", "random", "thinned", "capped", "cluster"))
+READ = frozenset(("unread", "cut"))
+#: What to do instead of giving them: where the records are, what the option needs, and the advice. The first counts.
+REMEDIES = (
+    ("counts", DRAWN | READ, "The holder of the records says so: certifare count."),
+    ("sql", DRAWN, "A database counts all of its records: export an extract, and run certifare count on the file."),
+    ("stated", DRAWN | READ | {"unread_csv"}, "The certificate beside the encoder says how records are read."),
+    (
+        "large",
+        DRAWN | READ,
+        "Fit on a sample of the records, or join the files first (DuckDB reads and writes Parquet).",
+    ),
+)
 
 
 def refuse_ignored(context: typer.Context, *conditions: str) -> None:
@@ -71,7 +76,7 @@ def refuse_ignored(context: typer.Context, *conditions: str) -> None:
     """
     spelt = {str(p.name): max(p.opts, key=len) for p in context.command.params if p.param_type_name == "option"}
     needs = needs_of(context.command)
-    given = {str(p.name) for p in context.command.params if _given(context, p)}
+    given = {str(p.name) for p in context.command.params if is_given(context, p)}
     holds = {*conditions, *given}
     for name in spelt:
         needed = needs.get(name)
@@ -79,8 +84,8 @@ def refuse_ignored(context: typer.Context, *conditions: str) -> None:
             continue
         words = " or ".join(CONDITIONS.get(need) or spelt[need] for need in sorted(needed))
         where = f" with {CONDITIONS[conditions[0]]}" if conditions else ""
-        places = [place for place in REMEDIES if place in conditions and needed & HOW_READ]
-        remedy = REMEDIES[places[0]] if places else "Leave it out."
+        remedies = [text for place, about, text in REMEDIES if place in conditions and needed & about]
+        remedy = remedies[0] if remedies else "Leave it out."
         raise ArgumentError(f"{spelt[name]} would be ignored{where}: it needs {words}. {remedy}")
 
 
@@ -108,7 +113,7 @@ def of_records(*paths: FilePath, stated: bool) -> Iterator[str]:
     yield "stated" if stated else "unread"
 
 
-def _given(context: typer.Context, parameter: Any) -> bool:
+def is_given(context: typer.Context, parameter: Any) -> bool:
     """Whether the user named a parameter, rather than leaving it at its default."""
     source = context.get_parameter_source(parameter.name)
     return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT", "PROMPT")

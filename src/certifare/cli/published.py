@@ -8,6 +8,8 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
+from certifare.cli.honoured import is_given
+
 #: Types of parameters whose values are published as they are. Any other (a path, an address) is private.
 PUBLISHED = frozenset({str, int, float, bool, type(None)})
 
@@ -22,15 +24,13 @@ def command_line(context: typer.Context) -> str:
     words = ["certifare", str(context.info_name)]
     for parameter in context.command.params:
         name = str(parameter.name)
-        source = context.get_parameter_source(name)
-        if source is None or source.name.startswith("DEFAULT"):
+        if not is_given(context, parameter):
             continue
         value = context.params[name]
         published = _leaves(declared[name].annotation) <= PUBLISHED
         for entry in value if isinstance(value, list | tuple) else [value]:
             if parameter.param_type_name == "option":
-                on = entry is not False or not parameter.secondary_opts
-                words.append(parameter.opts[0] if on else parameter.secondary_opts[0])
+                words.append(parameter.opts[0])
                 if isinstance(entry, bool):
                     continue
             words.append(str(entry) if published else name.upper())
