@@ -43,18 +43,9 @@ def bundle(request, cli, place):
     folder = place / f"bundle{len(request.param)}"
     if not folder.exists():
         result = cli(
-            "fit",
-            place / "people.csv",
-            "--label",
-            "approved",
-            *request.param,
-            "--kind",
-            "tree",
-            "--target",
-            0.3,
-            "-o",
-            folder,
-        )
+            "fit", place / "people.csv", "--label", "approved", *request.param, "--kind", "tree", "--target",
+            0.3, "-o", folder,
+        )  # fmt: skip
         assert result.status == 0, result.stderr
     return request.param, folder
 
@@ -138,18 +129,9 @@ def test_a_table_beyond_memory_is_searched_for_the_claim(cli, place, monkeypatch
     monkeypatch.setattr("certifare.frontier.large.LARGE", 0)
     monkeypatch.setattr("certifare.frontier.large.SAMPLE_RECORDS", 4_000)
     result = cli(
-        "fit",
-        tmp_path / "people.parquet",
-        "--label",
-        "approved",
-        *GIVEN,
-        "--kind",
-        "tree",
-        "--target",
-        0.3,
-        "-o",
-        tmp_path / "bundle",
-    )
+        "fit", tmp_path / "people.parquet", "--label", "approved", *GIVEN, "--kind", "tree", "--target", 0.3,
+        "-o", tmp_path / "bundle",
+    )  # fmt: skip
     assert result.status == 0, result.stdout + result.stderr
     assert read_document(tmp_path / "bundle" / "certificate.json").certificate.verify().scope.given == "product"
 

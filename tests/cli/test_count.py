@@ -23,14 +23,8 @@ def counted(cli, files, tmp_path):
         frame.to_csv(tmp_path / f"{i}.csv", index=False)
         paths.append(tmp_path / f"{i}.json")
         result = cli(
-            "count",
-            files / "encoder.json",
-            tmp_path / f"{i}.csv",
-            "--sensitive",
-            "sex",
-            "--output",
-            paths[-1],
-        )
+            "count", files / "encoder.json", tmp_path / f"{i}.csv", "--sensitive", "sex", "--output", paths[-1],
+        )  # fmt: skip
         assert result.status == 0
         assert f"{len(frame):,} records" in result.stdout
     pd.concat(frames).to_csv(tmp_path / "all.csv", index=False)

@@ -37,17 +37,9 @@ def bundle(cli, folder):
     """Fitted once, by whoever asks first."""
     if not (folder / "bundle").exists():
         result = cli(
-            "fit",
-            folder / "people.csv",
-            "--sensitive",
-            "sex",
-            *FIT,
-            "--target",
-            0.1,
-            "-v",
-            "--output",
+            "fit", folder / "people.csv", "--sensitive", "sex", *FIT, "--target", 0.1, "-v", "--output",
             folder / "bundle",
-        )
+        )  # fmt: skip
         assert result.status == 0, result.stderr
         assert "it reads the group, and encoding needs it too" in " ".join(result.stdout.split())
         assert "if groups are read" not in result.stdout
@@ -195,18 +187,9 @@ def test_a_plain_fit_says_what_calibrated_cells_would_give_if_that_is_more():
 
 def test_suppression_is_refused_before_the_work_because_counts_are_the_plan(cli, folder, tmp_path):
     result = cli(
-        "fit",
-        folder / "people.csv",
-        "--sensitive",
-        "sex",
-        *FIT,
-        "--target",
-        0.1,
-        "--suppress",
-        5,
-        "-o",
+        "fit", folder / "people.csv", "--sensitive", "sex", *FIT, "--target", 0.1, "--suppress", 5, "-o",
         tmp_path / "bundle",
-    )
+    )  # fmt: skip
     assert result.status == 2
     assert "the counts of calibrated cells are their plan" in result.stderr
 

@@ -35,14 +35,8 @@ def desk(cli, world, tmp_path, monkeypatch):
     shutil.copytree(world, tmp_path / "desk")
     monkeypatch.chdir(tmp_path / "desk")
     made = cli(
-        "certify",
-        "bundle/encoder.json",
-        "october.csv",
-        "--sensitive",
-        "sex",
-        "-o",
-        "bundle/certificate.json",
-    )
+        "certify", "bundle/encoder.json", "october.csv", "--sensitive", "sex", "-o", "bundle/certificate.json",
+    )  # fmt: skip
     assert made.status == 0, made.stderr
     return tmp_path / "desk"
 
@@ -227,18 +221,9 @@ def test_a_forged_certificate_is_not_monitored(cli, desk):
 def test_group_aware_encoders_can_be_monitored(cli, desk, make_people):
     make_people(8_000, 40).to_csv("train.csv", index=False)
     made = cli(
-        "fit",
-        "train.csv",
-        "--label",
-        "approved",
-        "--sensitive",
-        "sex",
-        "--group-aware",
-        "--max-cells",
-        "4",
-        "-o",
-        "aware",
-    )
+        "fit", "train.csv", "--label", "approved", "--sensitive", "sex", "--group-aware", "--max-cells", "4",
+        "-o", "aware",
+    )  # fmt: skip
     assert made.status == 0, made.stderr
     for month in ("may", "june"):
         result = cli("monitor", "aware", f"{month}.csv", "--history", "aware.json", "--json")
@@ -258,16 +243,9 @@ def test_periods_are_drawn_as_the_certification_records_were(cli, desk, make_peo
             connection.execute(f"CREATE TABLE visits_{name} AS SELECT * FROM frame")  # noqa: S608
     shutil.copytree("bundle", "drawn")
     made = cli(
-        "certify",
-        "bundle/encoder.json",
-        "visits-october.csv",
-        "--sensitive",
-        "sex",
-        "--cluster",
-        "person",
-        "-o",
-        "drawn/certificate.json",
-    )
+        "certify", "bundle/encoder.json", "visits-october.csv", "--sensitive", "sex", "--cluster", "person",
+        "-o", "drawn/certificate.json",
+    )  # fmt: skip
     assert made.status == 0, made.stderr
     for bundle, file in (("bundle", "all.json"), ("drawn", "drawn.json")):
         made = cli("count", bundle, "visits-may.csv", "-o", file)

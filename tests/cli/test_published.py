@@ -13,34 +13,10 @@ from certifare.document import new_key, read_document, write_document
 
 #: Options whose text is published as it was given. A new one is added here on purpose, or is declared as private.
 TEXTS = {
-    "label",
-    "sensitive",
-    "weight",
-    "cluster",
-    "categorical",
-    "drop",
-    "missing",
-    "delimiter",
-    "encoding",
-    "decimal",
-    "metric",
-    "positive",
-    "population",
-    "kind",
-    "utility",
-    "table",
-    "feature",
-    "column",
-    "cuts",
-    "names",
-    "label_cuts",
-    "given",
-    "tie_column",
-    "score",
-    "producer",
-    "purpose",
-    "valid_until",
-}
+    "label", "sensitive", "weight", "cluster", "categorical", "drop", "missing", "delimiter", "encoding", "decimal",
+    "metric", "positive", "population", "kind", "utility", "table", "feature", "column", "cuts", "names", "label_cuts",
+    "given", "tie_column", "score", "producer", "purpose", "valid_until",
+}  # fmt: skip
 
 
 def published(path):
@@ -50,20 +26,9 @@ def published(path):
 def test_paths_are_not_published_in_a_certificate(cli, files, tmp_path):
     private, _ = new_key(tmp_path / "secret")
     result = cli(
-        "certify",
-        files / "encoder.json",
-        files / "fresh.csv",
-        "--sensitive",
-        "sex",
-        "--sensitive",
-        "age>=60",
-        "--key",
-        private,
-        "-o",
-        tmp_path / "certificate.json",
-        "--max",
-        "0.99",
-    )
+        "certify", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex", "--sensitive", "age>=60",
+        "--key", private, "-o", tmp_path / "certificate.json", "--max", "0.99",
+    )  # fmt: skip
     assert result.status == 0, result.stderr
 
     assert published(tmp_path / "certificate.json") == (
@@ -76,19 +41,9 @@ def test_paths_are_not_published_in_a_bundle(cli, tmp_path, make_people):
     folder.mkdir()
     make_people(3_000, 4).to_csv(folder / "people.csv", index=False)
     made = cli(
-        "fit",
-        folder / "people.csv",
-        "--label",
-        "approved",
-        "--sensitive",
-        "sex",
-        "--kind",
-        "tree",
-        "--max-cells",
-        "4",
-        "-o",
-        folder / "bundle",
-    )
+        "fit", folder / "people.csv", "--label", "approved", "--sensitive", "sex", "--kind", "tree",
+        "--max-cells", "4", "-o", folder / "bundle",
+    )  # fmt: skip
     assert made.status == 0, made.stderr
 
     for path in (folder / "bundle").rglob("*"):
@@ -113,17 +68,9 @@ def test_paths_and_addresses_are_not_published_with_counts_and_databases(cli, fi
         database.execute("CREATE TABLE people AS SELECT * FROM read_csv(?, nullstr='')", [str(files / "fresh.csv")])
     address = f"duckdb:///{tmp_path / 'clients.duckdb'}"
     done = cli(
-        "certify",
-        files / "encoder.json",
-        "--sql",
-        address,
-        "--table",
-        "people",
-        "--sensitive",
-        "sex",
-        "-o",
+        "certify", files / "encoder.json", "--sql", address, "--table", "people", "--sensitive", "sex", "-o",
         tmp_path / "c.json",
-    )
+    )  # fmt: skip
     assert done.status == 0, done.stderr
     assert "clients" not in published(tmp_path / "c.json")
     assert "--table people" in published(tmp_path / "c.json")

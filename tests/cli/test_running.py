@@ -50,7 +50,7 @@ def test_a_target_in_percent_is_pointed_out(cli, files, given, meant):
         ("fit {fresh} --target abc", "--target: give a number. See"),
         ("fit {fresh} --seed 1.5", "--seed: give a whole number. See"),
         ("fit {fresh} --looks 0", "--looks: give at least 1. See"),
-        ("fit {fresh} --tagret 1", "No such option --tagret. Did you mean --dataset, --target? See"),
+        ("fit {fresh} --tagret 1", "No such option --tagret. Did you mean --target? See"),
         ("demo more", "Unexpected arguments (more). See"),
         ("fit {fresh} --label approved --sensitive sex --confidence 95", "Did you mean 0.95?"),
         ("verify {fresh}", "fresh.csv: Not a certificate: "),
