@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -42,6 +43,7 @@ def counts_of(gaps, labels=None):
     return CellCounts(np.stack([np.full_like(table, 20), table], axis=2), names, labels)
 
 
+@cache
 def certificate(sizes=(300, 200), cells=6, **options):
     return certify_counts(counts_of(equal_gaps(sizes, cells)), method="calibrated", **options)
 

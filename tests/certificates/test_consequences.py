@@ -292,7 +292,7 @@ def test_a_target_for_a_ratio_is_never_above_what_guarantees_it(ratio, rate):
 
 @pytest.mark.parametrize(
     ("ratio", "rate", "words"),
-    [(0.0, 0.3, "min-ratio"), (1.0, 0.3, "min-ratio"), (0.8, 0.0, "min-rate"), (0.8, 1.01, "min-rate")],
+    [(0.0, 0.3, "min_ratio"), (1.0, 0.3, "min_ratio"), (0.8, 0.0, "min_rate"), (0.8, 1.01, "min_rate")],
 )
 def test_a_ratio_that_nothing_guarantees_is_refused(ratio, rate, words):
     with pytest.raises(ArgumentError, match=words):
