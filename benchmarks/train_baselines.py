@@ -453,7 +453,7 @@ def clock(names: list[str], args: argparse.Namespace) -> None:
                 records=len(arrays.y),
                 share=share,
                 seconds=round(seconds, 2),
-                gb=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
+                peak_gb=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
                 if args.one_core
                 else round(torch.cuda.max_memory_allocated() / 2**30, 2),
             )

@@ -114,9 +114,9 @@ def run(run: Run) -> Page:
             "reach ½ + d/2. With 200 features its knob moves boosting little on CA and not on Adult. "
             '"Narrow" (eight features; five seeds: mean, least and greatest) it loses part of the group on both, and '
             "much of the label with it.",
-            "Adult: ten settings of each published grid (sIPM-LFR: all), the published numbers of epochs. CA: whole "
-            "grids; shown is the length of training at which the most settings were attacked. 100 % of the steady "
-            "variants' training are 100 epochs.",
+            "Adult: ten settings of each published grid (sIPM-LFR, FairPath: all), the published numbers of epochs. "
+            "CA: whole grids; shown is the length of training at which the most settings were attacked. 100 % of the "
+            "steady variants' training are 100 epochs.",
         ),
     )
 
