@@ -177,8 +177,7 @@ class Fingerprint:
     @classmethod
     def of(cls, fields: Sequence[Field]) -> "Fingerprint":
         """Hash training records with a fresh random salt."""
-        salt = secrets.token_bytes(16)
-        return cls.from_samples(salt, [field.name for field in fields], samples_of(fields, salt, len(fields[0])))
+        return cls.of_parts([fields])
 
     @classmethod
     def of_parts(cls, parts: Sequence[Sequence[Field]]) -> "Fingerprint":
@@ -279,10 +278,9 @@ class Fingerprint:
         except _DAMAGES as error:
             raise FileError(f"{path}: this is not a fingerprint, or a damaged one ({error}).") from error
         problem = f"{path}: the fingerprint's figures contradict each other."
-        if len(sizes) != n_views(len(names)) or not 0 < len(salt) <= 64 or len(hashes) != len(times):
-            raise FileError(problem)
         stops = np.cumsum(sizes[:, 0])
-        if (sizes < 0).any() or stops[-1] != len(hashes) or (sizes[:, 2] > 63).any():
+        fits = len(sizes) == n_views(len(names)) and 0 < len(salt) <= 64 and len(hashes) == len(times)
+        if not fits or (sizes < 0).any() or stops[-1] != len(hashes) or (sizes[:, 2] > 63).any():
             raise FileError(problem)
         views = tuple(
             View(of_hashes, of_times, int(records), int(halvings))

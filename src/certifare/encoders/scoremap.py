@@ -191,18 +191,18 @@ def fit_axes(
       group. The axes of the groups are then principal directions of the columns' own probabilities.
     """
     sides = split_sides(scores, len(labels))
-    plans: list[tuple[str, Literal["label", "group"], NDArray[np.float64] | None, NDArray[np.float64]]] = []
-    group_side = side_axes([groups], sides["group"], [1.0], GROUP_AXES, attributes)
-    most_labels = MOST_AXES - len(group_side)
-    label_side = side_axes(labels, sides["label"], [np.sqrt(w) for w in label_weights], most_labels)
-    plans += [(name, "label", weights, truth) for name, weights, truth in label_side]
-    plans += [(name, "group", weights, truth) for name, weights, truth in group_side]
-    most = int((MOST_SQUARES / n_clusters) ** (1.0 / len(plans)) + 1e-9)
+    of_groups = side_axes([groups], sides["group"], [1.0], GROUP_AXES, attributes)
+    of_labels = side_axes(labels, sides["label"], [np.sqrt(w) for w in label_weights], MOST_AXES - len(of_groups))
+    n_axes = len(of_labels) + len(of_groups)
+    most = int((MOST_SQUARES / n_clusters) ** (1.0 / n_axes) + 1e-9)
     if n_bins is None:
-        fine = int((len(groups.codes) / n_clusters / RECORDS_PER_SQUARE) ** (1.0 / len(plans)))
+        fine = int((len(groups.codes) / n_clusters / RECORDS_PER_SQUARE) ** (1.0 / n_axes))
         n_bins = min(max(fine, FEWEST_BINS), MOST_BINS)
     n_bins = max(2, min(n_bins, most))
-    return tuple(_axis(name, side, weights, truth, sides[side], n_bins) for name, side, weights, truth in plans)
+    return (
+        *(_axis(name, "label", weights, truth, sides["label"], n_bins) for name, weights, truth in of_labels),
+        *(_axis(name, "group", weights, truth, sides["group"], n_bins) for name, weights, truth in of_groups),
+    )
 
 
 def split_sides(scores: Sequence[NDArray[np.float64]], n_labels: int) -> dict[str, NDArray[np.float64]]:
