@@ -261,7 +261,7 @@ def test_bounds_hold_although_the_encoder_was_chosen():
 
     The distance is known exactly: it is computed from the distributions that the people are drawn from.
     """
-    runs = 400 if os.environ.get("CERTIFARE_FULL") else 40
+    runs = 400 if os.environ.get("CERTIFARE_FULL") else 16
     grid = Grid(kinds=["tree"], gammas=[0.5, 0.9, 0.97], min_cell_sizes=[20], cells=[2, 4, 8, 16, 30])
     wrong = 0
     passed = 0

@@ -94,7 +94,6 @@ def test_too_few_records_are_told_with_the_table_of_plans(cli, table):
     assert "NO SOLUTION" in result.stdout
     assert "records for T* ≤ 0.02" in " ".join(result.stdout.split())
     assert not (table.parent / "bundle").exists()
-    assert calibrate(cli, table, "--json", target=0.02, status=1).json["plans"][0]["cells"] == 2
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,7 @@ def test_the_true_distance_exceeds_the_bound_as_often_as_stated_although_every_r
         X, sex = people[["risk"]], people["sex"]
         encoder = CalibratedEncoder(target=0.25, max_cells=4, score_column="risk").fit(X, sensitive_features=sex)
         bound = encoder.calibrate(X, sensitive_features=sex).bound
-        fresh = scored(40_000, int(rng.integers(1 << 30)))
+        fresh = scored(10_000, int(rng.integers(1 << 30)))
         cells = encoder.apply(fresh[["risk"]], sensitive_features=fresh["sex"])
         shares = [np.bincount(cells[fresh["sex"] == g], minlength=4) / (fresh["sex"] == g).sum() for g in "fm"]
         above += np.abs(shares[0] - shares[1]).sum() / 2 > bound

@@ -120,7 +120,7 @@ def test_bounds_miss_in_five_percent_of_samples_unless_ties_are_not_parted(parte
     X, y, s = people(900, seed=5, atoms=True)
     encoder = CalibratedEncoder(target=0.12).fit(X, y, sensitive_features=s)
     rng = np.random.default_rng(0)
-    many, _, groups = people(60_000, seed=6, atoms=True)
+    many, _, groups = people(20_000, seed=6, atoms=True)
     population, groups = Frame(many), groups.astype(np.uint16)
     values = encoder.directions_.values(encoder.read_fields(population), groups)
     runs, misses, bound = 400, 0, None

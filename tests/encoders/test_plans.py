@@ -103,11 +103,11 @@ def test_true_shares_of_a_tree_over_two_directions_are_dirichlet(values):
     """Mean and variance of every cell's true share, by simulation; an atom must be parted by the random numbers."""
     plan = GapPlan(np.array([0, 1, 2]), np.array([0, 1, 1]), np.array([[12], [4], [9]]), np.array([31]))
     rng = np.random.default_rng(3)
-    population, _, _ = sample(rng, [200_000], 2, values)
+    population, _, _ = sample(rng, [40_000], 2, values)
     nobody = np.zeros(len(population), dtype=np.int64)
     of_population = rng.random(len(population))
     shares = []
-    for _ in range(600):
+    for _ in range(300):
         rows = rng.integers(len(population), size=30)
         thresholds = plan.calibrate(population[rows], np.zeros(30, dtype=np.int64), rng.random(30))
         cells = thresholds.cells(population, nobody, of_population)
@@ -115,7 +115,7 @@ def test_true_shares_of_a_tree_over_two_directions_are_dirichlet(values):
     gaps = plan.gaps[:, 0]
     mean = gaps / gaps.sum()
     variance = mean * (1 - mean) / (gaps.sum() + 1)
-    error = np.sqrt(variance / 600)
+    error = np.sqrt(variance / 300)
     assert np.all(np.abs(np.mean(shares, axis=0) - mean) < 4 * error)
     assert np.var(shares, axis=0) == pytest.approx(variance, rel=0.25)
 

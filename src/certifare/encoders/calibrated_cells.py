@@ -29,7 +29,7 @@ from certifare.encoders.fingerprint import Fingerprint, merge_samples, samples_o
 from certifare.encoders.fitting import check_classes
 from certifare.encoders.hashes import HashSample, hash_records, mix, share_of
 from certifare.encoders.matching import group_codes
-from certifare.encoders.partition import ScoredRecords, plan_along, plan_without_label
+from certifare.encoders.partition import ScoredRecords, lost, plan_along, plan_without_label
 from certifare.encoders.plans import GapPlan, PlanPath, Thresholds, threshold_rules
 from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.representatives import Representatives, find_representatives
@@ -240,9 +240,7 @@ class CalibratedEncoder(RestrictedEncoder):
         check_retain(self.retain)
         if self.other_group is not None and (training.groups is None or self.other_group not in training.groups.names):
             raise EncoderError(f"other_group={self.other_group!r} is none of the groups of the training records.")
-        weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
-        if len(weights) != len(training.labels):
-            raise EncoderError(f"label_weights has {len(weights)} weights, but y has {len(training.labels)} columns.")
+        weights = self._weights(training)
         training = self._hide_ties(training)
         ties = stream(self.seed, "ties of training records").random(len(training))
         if self.shares is not None and (training.labels or self.score_column is None):
@@ -266,6 +264,12 @@ class CalibratedEncoder(RestrictedEncoder):
         directions = Directions(tuple(columns), scores, coordinates, training.bins)
         known = None if coordinates is None else coordinates.of(training.codes)
         return replace(training, derived=Derived(directions, directions.along(out_of_fold, known), ties))
+
+    def _weights(self, training: MemoryTraining) -> list[float]:
+        weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
+        if len(weights) != len(training.labels):
+            raise EncoderError(f"label_weights has {len(weights)} weights, but y has {len(training.labels)} columns.")
+        return weights
 
     def _existing_score(self, training: MemoryTraining, score: str) -> Directions:
         """Return the one direction of an existing score."""
@@ -346,8 +350,7 @@ class CalibratedEncoder(RestrictedEncoder):
         """Lay out what a tree over several directions grows from."""
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
         derived: Derived = training.derived
-        weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
-        parts = []
+        weights, parts = self._weights(training), []
         for label, weight in zip(training.labels, weights, strict=True):
             indicators = (label.codes[:, None] == np.arange(len(label.values))).astype(np.float64)
             impurity = 1.0 - float((indicators.mean(axis=0) ** 2).sum())
@@ -702,19 +705,11 @@ def _count(cells: NDArray[np.int64], label: Levels) -> NDArray[np.int64]:
 
 
 def _explained(table: NDArray[np.float64], utility: str) -> float:
-    """Return the share of a loss that cells explain, less what chance lets them seem to."""
-    sizes, totals = table.sum(axis=1, keepdims=True), table.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if utility == "accuracy":
-            return float(table.max(axis=1).sum()) / float(totals.sum())
-        if utility == "explained":
-            within = float(np.nan_to_num(sizes - (table**2).sum(axis=1, keepdims=True) / sizes).sum())
-            whole = float(totals.sum() - (totals**2).sum() / totals.sum())
-            chance = (len(table) - 1) * whole / totals.sum()
-        else:
-            within = -float(np.where(table > 0, table * np.log(table / sizes), 0.0).sum())
-            whole = -float(np.where(totals > 0, totals * np.log(totals / totals.sum()), 0.0).sum())
-            chance = (len(table) - 1) * (table.shape[1] - 1)
+    """Return the share of a loss that cells explain, less what chance lets them seem to; or the share told right."""
+    n, within, whole = table.sum(), lost(table, utility).sum(), float(lost(table.sum(axis=0), utility))
+    if utility == "accuracy":
+        return float(1.0 - within / n)
+    chance = (len(table) - 1) * (whole / n if utility == "explained" else table.shape[1] - 1)
     return float(1.0 - (within + chance) / whole)
 
 

@@ -138,6 +138,20 @@ def _monotone(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.column_stack([sizes * (1.0 - second), sizes * second])
 
 
+def lost(counts: NDArray[np.float64], utility: str) -> NDArray[np.float64]:
+    """Return what each cell loses if it forecasts its own shares, from its counts of each class (the last axis)."""
+    size = counts.sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if utility == "accuracy":
+            loss = size - counts.max(axis=-1)
+        elif utility == "explained":
+            loss = size - (counts**2).sum(axis=-1) / size
+        else:
+            loss = -np.where(counts > 0, counts * np.log(counts / size[..., None]), 0.0).sum(axis=-1)
+    found: NDArray[np.float64] = np.nan_to_num(loss)
+    return found
+
+
 def _losses(
     labels: NDArray[np.float64], groups: NDArray[np.int64], utility: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -145,17 +159,8 @@ def _losses(
     n = len(labels)
     below = np.concatenate([np.zeros((1, labels.shape[1])), labels.cumsum(axis=0)])
     counts = below[None, :] - below[:, None]  # of the bins from the first index up to the second
-    size = counts.sum(axis=2)
-    records = max(size[0, -1], 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if utility == "accuracy":
-            loss = size - counts.max(axis=2)
-        elif utility == "explained":
-            loss = size - (counts**2).sum(axis=2) / size
-        else:
-            loss = -np.where(counts > 0, counts * np.log(counts / size[:, :, None]), 0.0).sum(axis=2)
     # What another cell seems to gain by chance, and loses on other records.
-    loss = (np.nan_to_num(loss) + labels.shape[1] - 1) / records
+    loss = (lost(counts, utility) + labels.shape[1] - 1) / max(below[-1].sum(), 1.0)
     shares = np.concatenate([np.zeros((1, groups.shape[1])), groups.cumsum(axis=0)]) / groups.sum(axis=0)
     share = (shares[None, :] - shares[:, None]).mean(axis=2).clip(0.0, 1.0)
     usable = np.triu(np.ones((n + 1, n + 1), dtype=bool), 1) & (share > 0)

@@ -249,18 +249,19 @@ class Thresholds:
         self, values: NDArray[np.float64], groups: NDArray[np.integer[Any]], ties: NDArray[np.float64]
     ) -> NDArray[np.int32]:
         """Find the cell of each record."""
-        if self.n_cells == 1:
-            return np.zeros(len(values), dtype=np.int32)
-        tree = self.children, self.directions, self.at, self.ties
-        return _walk(np.ascontiguousarray(values), groups.astype(np.int64), ties, tree)[0]  # type: ignore[no-any-return]
+        return self._walked(values, groups, ties)[0]
 
     def on_threshold(self, values: NDArray[np.float64], groups: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Say which records equal a threshold on their way, so that the tie-breaking number decides about them."""
+        return self._walked(values, groups, np.full(len(values), 0.5))[1]
+
+    def _walked(
+        self, values: NDArray[np.float64], groups: NDArray[np.integer[Any]], ties: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         if self.n_cells == 1:
-            return np.zeros(len(values), dtype=bool)
+            return np.zeros(len(values), dtype=np.int32), np.zeros(len(values), dtype=bool)
         tree = self.children, self.directions, self.at, self.ties
-        middle = np.full(len(values), 0.5)
-        return _walk(np.ascontiguousarray(values), groups.astype(np.int64), middle, tree)[1]  # type: ignore[no-any-return]
+        return _walk(np.ascontiguousarray(values), groups.astype(np.int64), ties, tree)  # type: ignore[no-any-return]
 
     def reach(
         self,
