@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -330,13 +330,8 @@ def stairs(points: Sequence[Corner]) -> list[Corner]:
     >>> stairs([(0, 1), (2, 3)])
     [(0, 1), (2, 1), (2, 3)]
     """
-    return [*points[:1], *_corners(points)]
-
-
-def _corners(points: Sequence[Corner]) -> Iterator[Corner]:
-    for (_, before), (x, y) in pairwise(points):
-        yield x, before
-        yield x, y
+    corners = [((x, before), (x, y)) for (_, before), (x, y) in pairwise(points)]
+    return [*points[:1], *(corner for two in corners for corner in two)]
 
 
 def text_width(text: str) -> float:

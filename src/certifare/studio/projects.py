@@ -44,12 +44,10 @@ AWARE_PARTS = {"train": PARTS["train"] + PARTS["select"], CERTIFY: PARTS[CERTIFY
 #: Columns with these names identify records, or are no property of a person: left out until the user says otherwise.
 LEFT_OUT = re.compile(r"(id|uuid|index|rowid|fnlwgt|split)(?![a-z])", re.IGNORECASE)
 PREVIEWED = 8
-MOST_POINTS = 1500
 #: Stages of a job in which no certification record has been looked at: it can be cancelled, as if it had not begun.
 BEFORE_THE_LOOK = ("preparing", "growing", "fitting scores", "planning")
 #: Sections of a report that are about the encoder, not about a certificate.
 SECTIONS = ("encoder", "drives", "retained", "calibration")
-BUSY = "Something is running in this project: wait for it, or cancel it."
 LOOKED_BEFORE = (
     "These certification records, or some of them, were looked at before, in this project or in another. Tick “Look "
     "again” if a lower confidence is enough, or use new records."
@@ -178,7 +176,7 @@ class Project:
             return
         useful = set(aware.useful())
         front = [_point(aware.candidates[i], i) for i in aware.front() if i in useful]
-        self.tell(kind="points", points=front[:MOST_POINTS])
+        self.tell(kind="points", points=front)
         self.tell(kind="order", family="aware", order=front, price=price)
 
     def choose(self, choice: Choice) -> dict[str, str]:
@@ -333,7 +331,7 @@ class Project:
         """Within this, nothing is running in the project, and nothing begins."""
         with self._lock:
             if self.running is not None:
-                raise ArgumentError(BUSY)
+                raise ArgumentError("Something is running in this project: wait for it, or cancel it.")
             yield
 
     def _keep(self, **decided: Any) -> None:

@@ -36,7 +36,6 @@ MOST_JSON = 1 << 20
 MOST_UPLOAD = 1 << 30
 #: Seconds between two looks for news in a project.
 PAUSE = 0.03
-LOST = "The studio does not know this project: it was made by another run, in another folder. Begin a new one at /."
 Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -75,7 +74,7 @@ class Studio:
         """Return a project; one of an earlier run is opened again."""
         if name not in self._projects:
             if not re.fullmatch(r"[0-9a-f]{16}", name) or not (self.folder / name / "project.json").is_file():
-                raise HTTPException(404, LOST)
+                raise HTTPException(404, "The studio does not know this project. Begin a new one at /.")
             self._projects[name] = Project.load(self.folder / name)
         return self._projects[name]
 
