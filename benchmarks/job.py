@@ -5,16 +5,18 @@
 For each table and number of records, in a process of its own on one thread: ``produce`` for T* ≤ 0.05, and group-aware;
 beside them one fit of scikit-learn's HistGradientBoostingClassifier and of LightGBM (100 trees each) on the same
 columns as numbers. At each table's largest size also the first ``fit`` of the process, the report, how many million
-records a second ``apply`` encodes and that LightGBM model predicts, and the peak of memory. ``--write`` puts the tables
-into a page, behind its marker, and draws docs/figures/job.svg.
+records a second ``apply`` encodes and that LightGBM model predicts, and, in another process, the peak of memory while
+``produce`` reads and works on a Parquet file: beyond what the process held before, beside the table's size in
+memory as Arrow data. ``--write`` puts the tables into a page, behind its marker, and draws docs/figures/job.svg.
 """
 
 import argparse
+import gc
 import json
-import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -83,22 +85,54 @@ def measure(name: str, folder: Path, n_rows: int, whole: bool) -> dict[str, floa
         found["LightGBM"], _ = spent(lambda: light.fit(numbers, y))
         found["predict"], _ = spent(lambda: light.predict(numbers, num_threads=1))
 
-    import pyarrow as pa
-
     from certifare import produce
 
-    found["bytes"] = pa.Table.from_pandas(table).nbytes
     for kind, aware in (("produce", False), ("aware", True)):
         roles = {"label": label, "sensitive": group, "group_aware": aware, "target": TARGET, "ledger": False}
         # Once before, so that every kernel is loaded.
         produce(table.head(min(len(table), 2_000)), **{**roles, "target": 0.5}, n_jobs=1)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         found[kind], bundle = spent(lambda r=roles: produce(table, n_jobs=1, **r))
-        found[f"{kind} bytes"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
         if whole and not aware:
             with tempfile.TemporaryDirectory() as folder_name:
                 found["save"], _ = spent(lambda b=bundle, f=folder_name: b.save(Path(f) / "bundle"))
     return found
+
+
+def measure_memory(name: str, folder: Path, n_rows: int) -> dict[str, float]:
+    """Measure the most memory that a job on a file holds, by that of the table; where the system tells (Linux)."""
+    import pyarrow as pa
+
+    from certifare import produce
+
+    table = read(name, folder)
+    table = table.sample(min(n_rows, len(table)), random_state=0).reset_index(drop=True)
+    _, _, label, group = TABLES[name]
+    roles = {"label": label, "sensitive": group, "ledger": False, "n_jobs": 1}
+    produce(table.head(2_000), target=0.5, **roles)
+    size = pa.Table.from_pandas(table, preserve_index=False).nbytes
+    with tempfile.TemporaryDirectory() as folder_name:
+        path = Path(folder_name) / "people.parquet"
+        table.to_parquet(path)
+        del table
+        gc.collect()
+        pa.default_memory_pool().release_unused()
+        held, done = [held_bytes()], threading.Event()
+
+        def watch() -> None:
+            while not done.wait(0.005):
+                held.append(held_bytes())
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        produce(path, target=TARGET, **roles)
+        done.set()
+        watching.join()
+    return {"memory": (max(held) - held[0]) / 2**20, "bytes": size / 2**20}
+
+
+def held_bytes() -> int:
+    """Return how much memory this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def growth_table(measured: Sequence[dict[str, Any]]) -> list[str]:
@@ -121,15 +155,16 @@ def table_of_ends(measured: Sequence[dict[str, Any]]) -> list[str]:
     """Give what is measured once for each table."""
     lines = [
         "| table | rows × columns | first `fit` of a process | files and report | `apply`, million records/s "
-        "| LightGBM predicts | ratio |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        "| LightGBM predicts | ratio | peak memory (table), MB |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for m in measured:
         if "save" in m:
             encoded, predicted = (m["rows"] / m[key] / 1e6 for key in ("apply", "predict"))
+            memory = f"{m['memory']:.0f} ({m['bytes']:.0f})"
             lines.append(
                 f"| {TABLES[m['table']][0]} | {m['rows']:,.0f} × {m['columns']:.0f} | {m['first']:.1f} "
-                f"| {m['save']:.2f} | {encoded:.2f} | {predicted:.2f} | {encoded / predicted:.1f} |"
+                f"| {m['save']:.2f} | {encoded:.2f} | {predicted:.2f} | {encoded / predicted:.1f} | {memory} |"
             )
     return lines
 
@@ -165,21 +200,24 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS), help="numbers of records")
     parser.add_argument("--write", type=Path, help="write the tables into this page, behind its marker")
-    parser.add_argument("--one", nargs=3, metavar=("TABLE", "ROWS", "WHOLE"), help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=3, metavar=("TABLE", "ROWS", "WHAT"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        name, n_rows, whole = arguments.one
-        print(json.dumps(measure(name, arguments.data, int(n_rows), whole == "1")))
+        name, n_rows, what = arguments.one
+        rows = name, arguments.data, int(n_rows)
+        print(json.dumps(measure_memory(*rows) if what == "memory" else measure(*rows, what == "whole")))
         return
     measured: list[dict[str, Any]] = []
     for name in arguments.tables:
         n_all = len(read(name, arguments.data))
         sizes = sorted({min(n_rows, n_all) for n_rows in arguments.rows})
         for n_rows in sizes:
-            one = [name, str(n_rows), str(int(n_rows == sizes[-1]))]
-            command = [sys.executable, __file__, "--data", str(arguments.data), "--one", *one]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
-            measured.append({"table": name, **json.loads(done.stdout.splitlines()[-1])})
+            measured.append({"table": name})
+            for what in ("whole", "memory") if n_rows == sizes[-1] else ("part",):
+                one = [name, str(n_rows), what]
+                command = [sys.executable, __file__, "--data", str(arguments.data), "--one", *one]
+                done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
+                measured[-1] |= json.loads(done.stdout.splitlines()[-1])
             print(growth_table(measured[-1:])[-1], file=sys.stderr, flush=True)
     print(page(measured))
     if arguments.write:

@@ -99,13 +99,19 @@ class SplitSearch:
     def best(self, node: int, histogram: Histogram) -> Split | None:
         """Find the split with the largest gain; None if no split is possible or none gains."""
         terms, offsets = self._terms, histogram.offsets
-        sums = self._weights @ histogram.counts.astype(np.float64)
+        # Only codes that occur in the node are looked at.
+        present = np.flatnonzero(histogram.counts.sum(axis=0) > 0)
+        if not len(present):
+            return None
+        ends = np.searchsorted(present, offsets)
+        sums = self._weights @ histogram.counts.take(present, axis=1).astype(np.float64)
         if terms.n_coordinates:
             last = terms.n_strata + terms.n_label_axes
-            sums[last - terms.n_coordinates : last] = histogram.sums
-        totals = sums[:, : offsets[1]].sum(axis=1)
-        order, spans = self._orderings(sums, totals, offsets)
-        room = np.empty((len(sums), np.diff(offsets).max()))
+            sums[last - terms.n_coordinates : last] = histogram.sums[:, present]
+        totals = sums[:, : ends[1]].sum(axis=1)
+        with_missing = present[ends[1:] - 1] == offsets[1:] - 1
+        order, spans = self._orderings(sums, totals, ends, with_missing)
+        room = np.empty((len(sums), np.diff(ends).max()))
         which, cut, gain, left_count = _search(
             sums, totals, order, spans, terms.coefficients, terms.stratum_of, self._overall, self._min_cell_size, room
         )
@@ -113,7 +119,7 @@ class SplitSearch:
             return None
         column, first, stop, first_cut = spans[which].tolist()
         start, n_codes = offsets[column], offsets[column + 1] - offsets[column]
-        codes = order[first:stop] - start
+        codes = present[order[first:stop]] - start
         right_count = int(totals[0] - left_count)
         goes_left = np.full(n_codes, left_count >= right_count)
         goes_left[codes[: cut + 1]], goes_left[codes[cut + 1 :]] = True, False
@@ -126,27 +132,31 @@ class SplitSearch:
         return Split(node, column, goes_left, threshold, gain / self._n_records, int(left_count), right_count)
 
     def _orderings(
-        self, sums: NDArray[np.float64], totals: NDArray[np.float64], offsets: NDArray[np.int64]
+        self,
+        sums: NDArray[np.float64],
+        totals: NDArray[np.float64],
+        ends: NDArray[np.int64],
+        with_missing: NDArray[np.bool_],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """List the orderings of all columns, one behind the other; and of each its column, its ends and its first cut.
 
-        Only codes that occur in the node are ordered.
+        Codes are positions among those that occur; ``ends`` has the first of each column.
         """
-        present = np.flatnonzero(sums[0] > 0.0)
-        ends = np.searchsorted(present, offsets)
-        first, last = ends[:-1], ends[1:]
-        natural = np.flatnonzero(self._continuous & (last - first > 1))
-        orders, spans = [present], [np.stack([natural, first[natural], last[natural], np.zeros_like(natural)], axis=1)]
-        length = len(present)
-        with_missing = natural[present[last[natural] - 1] == offsets[natural + 1] - 1]
-        for column in with_missing[last[with_missing] - first[with_missing] > 2].tolist():
-            orders.append(np.roll(present[first[column] : last[column]], 1))  # missing values first
-            spans.append(np.array([[column, length, length + len(orders[-1]), 1]]))
-            length += len(orders[-1])
+        first, sizes = ends[:-1], np.diff(ends)
+        natural = np.flatnonzero(self._continuous & (sizes > 1))
+        length = int(ends[-1])
+        orders = [np.arange(length)]
+        spans = [np.stack([natural, first[natural], ends[natural + 1], np.zeros_like(natural)], axis=1)]
+        for column in np.flatnonzero(self._continuous & with_missing & (sizes > 2)).tolist():
+            orders.append(np.roll(orders[0][ends[column] : ends[column + 1]], 1))  # missing values first
+            spans.append(np.array([[column, length, length + sizes[column], 1]]))
+            length += int(sizes[column])
         if len(self._categorical):
-            found = self._sorted_categories(sums, totals, offsets)
-            orders.append(found.ravel())
-            sizes = (last - first)[self._categorical]
+            column_of = np.repeat(np.arange(len(sizes)), sizes)
+            codes = np.flatnonzero(~self._continuous[column_of])
+            found = self._sorted_categories(sums[:, codes], totals, column_of[codes])
+            orders.append(codes[found].ravel())
+            sizes = sizes[self._categorical]
             starts = length + np.cumsum(sizes) - sizes + np.arange(len(found))[:, None] * found.shape[1]
             columns, zeros = np.broadcast_to(self._categorical, starts.shape), np.zeros_like(starts)
             spans.append(np.stack([columns, starts, starts + sizes, zeros], axis=2).reshape(-1, 4))
@@ -154,20 +164,13 @@ class SplitSearch:
         return np.concatenate(orders), table[np.argsort(table[:, 0], kind="stable")]
 
     def _sorted_categories(
-        self, sums: NDArray[np.float64], totals: NDArray[np.float64], offsets: NDArray[np.int64]
+        self, sums: NDArray[np.float64], totals: NDArray[np.float64], column_of: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Order the codes of all categorical columns, column by column: (orderings, codes that occur)."""
-        of_code = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        codes = np.flatnonzero(~self._continuous[of_code])
-        column_of = of_code[codes]
-        shares, positions = category_keys(self._terms, sums[:, codes], totals, column_of, self._shrinkage)
-        occurs = sums[0, codes] > 0.0
-        codes, column_of, shares, positions = codes[occurs], column_of[occurs], shares[:, occurs], positions[:, occurs]
+        """Order the codes of all categorical columns, column by column: (orderings, codes)."""
+        shares, positions = category_keys(self._terms, sums, totals, column_of, self._shrinkage)
         cosines, sines = self._directions
         orders = _sort(np.vstack([shares, cosines * positions[0] + sines * positions[1]]), column_of)
-        paper = _interleave(orders[0], orders[1], column_of, self._quantiles)
-        sorted_codes: NDArray[np.int64] = codes[np.vstack([*paper, orders[2:]])]
-        return sorted_codes
+        return np.vstack([*_interleave(orders[0], orders[1], column_of, self._quantiles), orders[2:]])
 
 
 def category_keys(
@@ -179,13 +182,13 @@ def category_keys(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Compute what sorts the codes of categorical columns: the paper's p_y and p_s; the position by label and by group.
 
-    A position is the smoothed deviation from the node's average, along the direction in which codes of the column vary
-    most where there are several axes.
+    Codes are those that occur, with the column of each. A position is the smoothed deviation from the node's average,
+    along the direction in which codes of the column vary most where there are several axes.
     """
     size = sums[0]
-    per_record = np.where(size > 0.0, 1.0 / np.maximum(size + shrinkage, 1.0), 0.0)
+    per_record = 1.0 / (size + shrinkage)
     label_axes = slice(terms.n_strata, terms.n_strata + terms.n_label_axes)
-    labels = (sums[label_axes] - (totals[label_axes] / max(totals[0], 1.0))[:, None] * size) * per_record
+    labels = (sums[label_axes] - (totals[label_axes] / totals[0])[:, None] * size) * per_record
     # Groups are compared in stratum 0 if it is the only one, else in the others.
     strata = slice(min(1, terms.n_strata - 1), terms.n_strata)
     known = totals[strata] > 0.0
@@ -196,7 +199,7 @@ def category_keys(
     groups = excess.sum(axis=0) * per_record
     code_size = of_stratum.sum(axis=0)
     average = of_node[:, -1:].sum() / max(node_sizes.sum(), 1.0)
-    p_y = sums[-1] / np.maximum(size, 1.0)
+    p_y = sums[-1] / size
     p_s = np.where(code_size > 0.0, of_axis[:, -1:].sum(axis=(0, 1)) / np.maximum(code_size, 1.0), average)
     positions = np.vstack([labels, groups])
     if len(positions) != 2:
