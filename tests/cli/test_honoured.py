@@ -147,6 +147,7 @@ VALUES = {
     **dict.fromkeys(["cap", "confidence", "max_bound", "max_weight", "target", "share", "select"], 0.5),
     "stated_records": "f=320",
     "periods": 5,
+    "cuts": "0.5",
     "metric": "demographic_parity",
     "utility": "explained",
 }

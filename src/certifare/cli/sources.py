@@ -243,7 +243,8 @@ def find_records(
     database.check(files or counts)
     # With one more counts file than there are data, the first argument is one itself.
     known = None if encoder is None or len(counts) > len(files) else Certified.load(encoder)
-    return RecordsToCount(known, files, counts, database, column or "", cuts_of(cuts, "--cuts"))
+    bins = None if column is None else cuts_of(cuts, "--cuts")
+    return RecordsToCount(known, files, counts, database, column or "", bins)
 
 
 def counts_files(data: Sequence[DataFile], encoder: Path | None = None) -> list[DataFile]:
