@@ -56,7 +56,8 @@ def test_the_products_wheel_holds_the_product_alone(wheels):
 def test_the_researchs_wheel_holds_the_results_it_needs(wheels):
     names = zipfile.ZipFile(wheels[1]).namelist()
     assert {name.split("/")[0] for name in names} == {"certifare_research", "certifare_research-0.1.0.dist-info"}
-    assert {f"certifare_research/experiments/{name}.csv" for name in ("baselines", "anchors")} <= set(names)
+    needed = ("baselines.csv", "anchors.csv", "times.jsonl")
+    assert {f"certifare_research/experiments/{name}" for name in needed} <= set(names)
 
 
 def test_an_installed_wheel_adds_reproduce(installed):

@@ -77,11 +77,7 @@ def test_asian_records_keep_their_features():
     assert data.label_names[data.y.max()] == ">100k"
 
 
-@pytest.mark.parametrize("load", [load_adult, load_compas, load_german_credit, load_law_school, load_acs_income])
-def test_unknown_sensitive_column_is_refused(load, monkeypatch):
-    if SHARED.is_dir():
-        monkeypatch.setenv("CERTIFARE_DATA", str(SHARED))
-    elif load is load_acs_income:
-        pytest.skip("the shared data folder is not beside this checkout")
+@needs_data
+def test_unknown_sensitive_column_is_refused():
     with pytest.raises(DataFileError, match="choose"):
-        load(sensitive="shoe size")
+        load_acs_income(sensitive="shoe size", data=SHARED)

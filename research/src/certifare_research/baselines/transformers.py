@@ -24,7 +24,6 @@ from certifare_research.baselines.fairpath import FairPathSetting, train_fairpat
 from certifare_research.baselines.fnf_continuous import FlowSetting, train_fnf_continuous
 from certifare_research.baselines.fnf_discrete import MOST_CONFIGURATIONS, MatchingSetting, train_fnf_discrete
 from certifare_research.baselines.grids import Trained
-from certifare_research.baselines.loop import Progress
 from certifare_research.baselines.variational import CVIBSetting, FCRLSetting, train_cvib, train_fcrl
 from certifare_research.datasets.design import Design, Scaling
 from certifare_research.errors import BaselineError
@@ -44,15 +43,12 @@ class Baseline(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Same records and seed, same representation (on the same kind of device).
     device : str, optional
         "cpu" or "cuda"; a GPU where there is one unless given.
-    verbose : bool
-        Show a progress bar.
     """
 
     categorical_features: Sequence[str] = ()
     scaling: Mapping[str, Scaling] | None = None
     seed: int = 0
     device: str | None = None
-    verbose: bool = False
 
     @property
     def needs_group(self) -> bool:
@@ -67,8 +63,7 @@ class Baseline(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         groups, self.groups_ = _binary(sensitive_features, "group")
         inputs = self._fit_inputs(X)
         check_lengths({"X": len(inputs), "y": len(labels), "sensitive_features": len(groups)})
-        progress = _bar(type(self).__name__) if self.verbose else None
-        self.trained_ = self._train(inputs, labels, groups, seed=self.seed, device=self.device, progress=progress)
+        self.trained_ = self._train(inputs, labels, groups, seed=self.seed, device=self.device)
         return self
 
     def transform(self, X: Any, sensitive_features: Any = None) -> NDArray[np.float32]:
@@ -118,7 +113,7 @@ class CVIB(Baseline):
     lambda_, beta : float
         Weights of reconstruction and divergence, and of divergence again.
     hidden, epochs, batch_size : int
-    categorical_features, scaling, seed, device, verbose
+    categorical_features, scaling, seed, device
         See :class:`Baseline`.
     """
 
@@ -147,7 +142,7 @@ class FCRL(Baseline):
     beta : float, optional
         Weight of the divergence from the prior; ``lambda_`` unless given.
     hidden, epochs, batch_size : int
-    categorical_features, scaling, seed, device, verbose
+    categorical_features, scaling, seed, device
         See :class:`Baseline`.
     """
 
@@ -182,7 +177,7 @@ class LAFTR(Baseline):
     opponent : {"published", "steady"}
         The published auditor stops learning once it is sure and wrong; a steady one does not. With
         ``sees_group=False, opponent="steady", size=8, batch_size=512, epochs=100`` the group is hidden far better.
-    categorical_features, scaling, seed, device, verbose
+    categorical_features, scaling, seed, device
         See :class:`Baseline`.
     """
 
@@ -225,7 +220,7 @@ class SIPMLFR(Baseline):
     epochs, batch_size : int
     lr : float
         Learning rate of the encoder.
-    categorical_features, scaling, seed, device, verbose
+    categorical_features, scaling, seed, device
         See :class:`Baseline`.
     """
 
@@ -257,7 +252,7 @@ class FairPath(Baseline):
     kappa : float
         Weight of the distance between the two groups' heads.
     size, iterations, batch_size : int
-    categorical_features, scaling, seed, device, verbose
+    categorical_features, scaling, seed, device
         See :class:`Baseline`.
     """
 
@@ -285,7 +280,7 @@ class DiscreteFNF(Baseline):
     drop : sequence of str
         Columns to leave out, so that all combinations of the others can be listed.
     epochs : int
-    categorical_features, scaling, seed, device, verbose
+    categorical_features, scaling, seed, device
         See :class:`Baseline`. Numbers are cut at the median; scaling plays no part.
     """
 
@@ -336,7 +331,7 @@ class ContinuousFNF(Baseline):
     columns : sequence of str, optional
         Columns of the design matrix to use; all unless given.
     prior_epochs, epochs, batch_size : int
-    categorical_features, scaling, seed, device, verbose
+    categorical_features, scaling, seed, device
         See :class:`Baseline`.
     """
 
@@ -422,18 +417,3 @@ def _known(values: Any, names: tuple[Any, ...]) -> NDArray[np.float32]:
         if name not in names:
             raise BaselineError(f"The group {name!r} was not among the training records' {listing(names)}.")
     return found.places(names)[found.codes].astype(np.float32)
-
-
-def _bar(title: str) -> Progress:
-    from rich.progress import Progress as Bars
-
-    bars = Bars(transient=True)
-    bars.start()
-    task = bars.add_task(title, total=None)
-
-    def report(done: int, total: int) -> None:
-        bars.update(task, completed=done, total=total)
-        if done >= total:
-            bars.stop()
-
-    return report

@@ -121,7 +121,6 @@ def load_acs_income_classes(
         label_names=("<=20k", "<=50k", "<=100k", ">100k"),
         group_names=("other", "white", "asian"),
         categorical=tuple(name for name in X.column_names if name not in ("Age", "Travel time to work")),
-        description="ACS 2018, income in four classes, three groups of race.",
     )
 
 
@@ -174,7 +173,6 @@ def _dataset(
         label_names=("no", positive),
         group_names=groups,
         categorical=tuple(c for c in categorical if c != sensitive),
-        description=f"American Community Survey, public use microdata. Groups: {groups[0]}, {groups[1]}.",
     )
 
 

@@ -32,7 +32,6 @@ class Dataset:
         Other labels, for transfer.
     scaling : mapping of column name to {"unit", "standard", "none"}
         How :meth:`design` scales a column; "unit" unless given.
-    description : str
     """
 
     name: str
@@ -45,7 +44,6 @@ class Dataset:
     clusters: NDArray[np.int64] | None = None
     tasks: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     scaling: Mapping[str, Scaling] = field(default_factory=dict)
-    description: str = ""
 
     def __len__(self) -> int:
         return int(self.X.num_rows)

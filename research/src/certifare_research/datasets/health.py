@@ -73,6 +73,4 @@ def load_health(*, transfer: bool = False, label: str = "paper", data: str | os.
         clusters=table["MemberID"].to_numpy().astype(np.int64),
         tasks=tasks,
         scaling=scaling,
-        description="Heritage Health Prize, one record per patient and year; records of one patient are not "
-        "independent.",
     )

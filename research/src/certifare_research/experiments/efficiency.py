@@ -179,7 +179,7 @@ def run(run: Run) -> Page:
             "Published lengths: CVIB and FCRL 200 epochs of batches of 128, sIPM-LFR 300 of 512 (the last 100, of the "
             "head alone, are left out), LAFTR 500 of 64, FNF 100 for each group, FairPath 1,000 batches whatever the "
             "number of records.",
-            "The published methods on California: another machine (Intel Xeon, NVIDIA H200), training and encoding of "
+            "The published methods on California: another machine (Intel Xeon, one H200), training and encoding of "
             "every record. GPU: nothing else used it; LAFTR in one kernel, the others as CUDA graphs. One core: "
             "processor time. “≤”: scaled from a part of the epochs (“%”), which counts start and encoding too often.",
             "Memory is that of the whole process, PyTorch and the data included, for the GPU that on it. The paper's "
