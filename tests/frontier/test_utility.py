@@ -1,8 +1,9 @@
 import math
+import os
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 from sklearn.metrics import roc_auc_score
@@ -26,6 +27,8 @@ from certifare.frontier.utility import (
     utility_of,
     utility_of_records,
 )
+
+FULL = os.environ.get("CERTIFARE_FULL") == "1"
 
 
 def draw(rng, shares, n):
@@ -139,6 +142,7 @@ def test_a_value_without_training_records_and_cells_without_any():
         check_utility("gini")
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(1, 8))
 def test_the_area_is_that_of_scikit_learn(seed, cells):
     rng = np.random.default_rng(seed)
@@ -182,11 +186,11 @@ def outside(runs, records, cells, shares, **options):
 
 def test_intervals_hold_as_often_as_they_say():
     """The truth lies outside an interval of 95 % at most once in twenty samples: below and above together."""
-    runs = 400
+    runs = 400 if FULL else 150
     missed, width = outside(runs, 400, np.full(4, 0.25), np.array([0.1, 0.3, 0.35, 0.8]))
     allowed = binom.isf(1e-4, runs, 0.05)
     assert all(count <= allowed for count in missed.values()), missed
-    assert missed["accuracy"] > 4, "the test could fail"
+    assert missed["accuracy"] > runs / 100, "the test could fail"
     assert width["auc"] < 0.17
     assert width["explained"] < 0.28
 
@@ -196,7 +200,7 @@ def test_intervals_hold_as_often_as_they_say():
 def test_intervals_hold_for_a_label_of_one_in_a_hundred(records, candidates):
     """Two to twenty records have it. Limits by standard errors missed the truth in up to half of all samples."""
     cells, shares = np.array([0.5, 0.3, 0.15, 0.05]), np.array([0.002, 0.005, 0.02, 0.09])
-    runs = 250
+    runs = 250 if FULL else 80
     missed, width = outside(runs, records, cells, shares, candidates=candidates)
     allowed = binom.isf(1e-4, runs, 0.05 / candidates)
     assert all(count <= allowed for count in missed.values()), missed
