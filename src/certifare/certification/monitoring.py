@@ -223,10 +223,21 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         names = [period.name for period in self.periods]
         if len(set(names)) < len(names):
             raise FileError("A period occurs twice.")
-        if self.scope is not msgspec.UNSET:
-            courses_of(self)
+        courses = () if self.scope is msgspec.UNSET else courses_of(self).values()
+        in_a_course = {period.name for course in courses for period in course.periods}
         for period in self.periods:
-            self._check(period)
+            if period.counts.n_cells != self.reference.n_cells:
+                raise CountsError(
+                    f"The period {period.name!r} has {period.counts.n_cells:,} cells, the certificate has "
+                    f"{self.reference.n_cells:,}. It was counted with another encoder."
+                )
+            if self.scope is msgspec.UNSET:
+                self._usable(period)
+            elif period.name not in in_a_course:
+                raise GroupError(
+                    f"The period {period.name!r} has too few records to compare groups: at least "
+                    f"{self.min_group_size:,} are needed in two groups of an attribute. Choose a longer period."
+                )
 
     @classmethod
     def begin(
@@ -363,9 +374,14 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise FileError("The history has no period yet.")
         if self.scope is msgspec.UNSET:
             return self.finding(len(self.periods))
-        found = [finding for finding in self.findings() if finding.number == len(self.periods)]
+        courses, last = courses_of(self), self.periods[-1].name
+        found = [
+            replace(course.finding(len(course.periods)), course=name, number=len(self.periods))
+            for name, course in courses.items()
+            if course.periods and course.periods[-1].name == last
+        ]
         worst = max(found, key=lambda finding: (SEVERITY[finding.outcome], finding.lower, finding.bound))
-        silent = sorted(set(courses_of(self)) - {str(finding.course) for finding in found})
+        silent = sorted(set(courses) - {str(finding.course) for finding in found})
         return replace(worst, small=(*worst.small, *silent))
 
     def finding(self, number: int) -> Finding:
@@ -441,21 +457,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise FileError(f"{os.fspath(path)!r} is not a history, or is damaged: {error}") from error
 
     # -- counts ---------------------------------------------------------------------------------------------------
-
-    def _check(self, period: Period) -> None:
-        """Raise if a period has other cells, or too few records for any statement."""
-        if period.counts.n_cells != self.reference.n_cells:
-            raise CountsError(
-                f"The period {period.name!r} has {period.counts.n_cells:,} cells, the certificate has "
-                f"{self.reference.n_cells:,}. It was counted with another encoder."
-            )
-        if self.scope is msgspec.UNSET:
-            self._usable(period)
-        elif not any(period.name in {p.name for p in course.periods} for course in courses_of(self).values()):
-            raise GroupError(
-                f"The period {period.name!r} has too few records to compare groups: at least {self.min_group_size:,} "
-                "are needed in two groups of an attribute. Choose a longer period."
-            )
 
     def _usable(self, period: Period) -> tuple[CellCounts, tuple[str, ...]]:
         """Return the counts of a period for groups with enough records, and the names of the other groups."""
