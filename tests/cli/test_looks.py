@@ -37,6 +37,16 @@ def test_a_second_certificate_on_the_same_file_is_a_second_look(certify, cli, fi
     assert (report["look"]["number"], report["look"]["joint_confidence"]) == (2, 0.94)
 
 
+def test_a_key_or_an_output_that_is_not_there_spends_no_look(certify, tmp_path):
+    for place in (
+        ("-o", tmp_path / "c.json", "--key", tmp_path / "absent.pem"),
+        ("-o", tmp_path / "absent" / "c.json"),
+    ):
+        assert certify("--sensitive", "sex", *place).status == 2
+    assert certify("--sensitive", "sex").json["look"] == 1
+    assert certify("--sensitive", "sex", "--confidence", 0.9).json["look"] == 2
+
+
 def test_looks_can_be_planned(certify, monkeypatch):
     for n, confidence in enumerate((0.95, 0.94), 1):
         found = certify("--sensitive", "sex", "--looks", 2, "--confidence", confidence).json
