@@ -18,8 +18,8 @@ from certifare_research.baselines import (
 )
 from certifare_research.errors import BaselineError
 
-STEADY_LAFTR = {"opponent": "steady", "sees_group": False, "size": 3, "batch_size": 64, "epochs": 12}
-STEADY_SIPM = {"opponent": "steady", "size": 4, "batch_size": 256, "epochs": 20, "lr": 1e-3}
+STEADY_LAFTR = {"opponent": "steady", "sees_group": False, "size": 3, "batch_size": 64, "epochs": 6}
+STEADY_SIPM = {"opponent": "steady", "size": 4, "batch_size": 256, "epochs": 10, "lr": 1e-3}
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def test_several_classes(problem):
     z, _ = problem
     y = np.digitize(z[:, 0], [-0.5, 0.5])
     predicted = predict_stacked(
-        z, y, z, hidden=(20,), repeats=1, n_classes=3, max_epochs=150, batch_size=50, device="cpu"
+        z, y, z, hidden=(20,), repeats=1, n_classes=3, max_epochs=60, batch_size=50, device="cpu"
     )
     assert (predicted[0, 0] == y).mean() > 0.85
 
