@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from certifare.cli import app
+from certifare.cli.help import Commands
 
 REPOSITORY = Path(__file__).parents[1]
 PRODUCT = REPOSITORY / "src" / "certifare"
 RESEARCH = REPOSITORY / "research" / "src" / "certifare_research"
 
-COMMANDS = {command.callback.__name__ for command in app.registered_commands if command.callback}
+COMMANDS = set(Commands.functions)
 """A command, its module in ``cli`` and its function have one name; what it runs may have it, too."""
 
 ALLOWED = {
