@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 WORTH_A_THREAD = 1 << 14
 """Nodes with fewer records are split faster than a thread starts."""
 
+STRETCH = 256
+"""Number of records that are searched at a time for those on the wrong side."""
+
 T = TypeVar("T")
 
 
@@ -264,9 +267,9 @@ class Records:
 
     def divide(self, run: tuple[int, int], column: int, goes_left: NDArray[np.bool_]) -> int:
         """Move the records of a run so that those that go left come first; return where the others begin."""
-        place, is_wide = self._places[column]
-        codes = (self._halves if is_wide else self._bytes)[:, place]
-        return _divide(self._words, codes, np.ascontiguousarray(goes_left), *run)
+        lists = np.empty((2, STRETCH), dtype=np.int64)
+        side = np.ascontiguousarray(goes_left).view(np.uint8)
+        return _divide(self._words, self._halves, self._bytes, *run, *self._places[column], side, lists[0], lists[1])
 
 
 @kernel
@@ -326,20 +329,56 @@ def _add_coordinates(
 
 
 @kernel
-def _divide(words: NDArray[np.uint32], codes: NDArray[Any], goes_left: NDArray[np.bool_], start: int, stop: int) -> int:
-    """Exchange records of a run, by the code of each, until those that go left come first; return where the others do.
+def _divide(
+    words: NDArray[np.uint32],
+    halves: NDArray[np.uint16],
+    single: NDArray[np.uint8],
+    start: int,
+    stop: int,
+    place: int,
+    is_wide: bool,
+    goes_left: NDArray[np.uint8],
+    front: NDArray[np.int64],
+    back: NDArray[np.int64],
+) -> int:
+    """Move the records that go left to the front of a run, in place, without a branch on where a record goes.
 
-    ``codes`` is a column of the same memory.
+    Misplaced records are listed, some from the ``front`` and some from the ``back``, then exchanged in pairs (after
+    Edelkamp and Weiss, BlockQuicksort, 2016).
     """
+    n_front, n_back, used_front, used_back = 0, 0, 0, 0
     low, high = start, stop
-    while True:
-        while low < high and goes_left[codes[low]]:
-            low += 1
-        while low < high and not goes_left[codes[high - 1]]:
-            high -= 1
-        if low == high:
-            return low
-        high -= 1
+    while low < high or (n_front > 0 and n_back > 0):
+        if n_front == 0 and low < high:
+            used_front = 0
+            for row in range(low, min(low + STRETCH, high)):
+                front[n_front] = row
+                code = np.uint64(halves[row, place]) if is_wide else np.uint64(single[row, place])
+                n_front += 1 - goes_left[code]
+            low = min(low + STRETCH, high)
+        if n_back == 0 and low < high:
+            used_back = 0
+            for row in range(high - 1, max(high - STRETCH, low) - 1, -1):
+                back[n_back] = row
+                code = np.uint64(halves[row, place]) if is_wide else np.uint64(single[row, place])
+                n_back += goes_left[code]
+            high = max(high - STRETCH, low)
+        n_pairs = min(n_front, n_back)
+        for pair in range(n_pairs):
+            a, b = front[used_front + pair], back[used_back + pair]
+            for w in range(words.shape[1]):
+                words[a, w], words[b, w] = words[b, w], words[a, w]
+        used_front, used_back = used_front + n_pairs, used_back + n_pairs
+        n_front, n_back = n_front - n_pairs, n_back - n_pairs
+    # All records are checked, and at most one list is left: its records change places with those at the border.
+    for last in range(n_front - 1, -1, -1):
+        low -= 1
         for w in range(words.shape[1]):
-            words[low, w], words[high, w] = words[high, w], words[low, w]
+            a = front[used_front + last]
+            words[a, w], words[low, w] = words[low, w], words[a, w]
+    for last in range(n_back - 1, -1, -1):
+        for w in range(words.shape[1]):
+            b = back[used_back + last]
+            words[b, w], words[low, w] = words[low, w], words[b, w]
         low += 1
+    return low
