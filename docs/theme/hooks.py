@@ -25,17 +25,12 @@ GALLERY = """# Examples with pictures
 Each example runs in seconds, on the Adult table inside the package or on counts alone. The sources are in `examples/`.
 The tests run them and compare the output with this page.
 """
-#: Result pages that are shown together, by the page that shows them; the last one takes all others.
-RESULTS = {
-    "results/experiments.md": (
-        "# Experiments of the paper: transfer, classifiers, data size, efficiency",
-        (
-            *("fidelity", "adult", "learning", "size", "classifiers24", "interpretability"),
-            *("transfer", "kmeans", "downstream", "efficiency", "ablation"),
-        ),
-    ),
-    "results/robustness.md": ("# Other metrics, distribution shift, missing values and imbalance", None),
-}
+#: The page that shows all experiments, and the order of its first ones.
+EXPERIMENTS = "results/experiments.md"
+FIRST = (
+    *("fidelity", "adult", "learning", "size", "classifiers24", "interpretability"),
+    *("transfer", "kmeans", "downstream", "efficiency", "ablation"),
+)
 #: A link to a page of these sources: the page, and the anchor.
 LINK = re.compile(r"\]\(([\w./-]+\.md)(#[\w-]+)?\)")
 #: Emphasis that begins or ends in the star of a T*.
@@ -71,9 +66,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made |= gallery_page()
     config.extra["moved"] = moved = {source: (page, "") for page, source in PAGES.items()}
     if files.get_file_from_path("results/index.md"):
-        for page, (text, sources) in result_pages().items():
-            made[page] = text
-            moved |= {f"results/{name}.md": (page, f"#{name}") for name in sources}
+        made[EXPERIMENTS], names = experiments_page()
+        moved |= {f"results/{name}.md": (EXPERIMENTS, f"#{name}") for name in names}
     if files.get_file_from_path("api.md"):
         made |= api_pages()
         moved["api.md"] = ("api/index.md", "")
@@ -101,17 +95,14 @@ def gallery_page() -> dict[str, str]:
     return {"gallery/index.md": "\n".join(parts)}
 
 
-def result_pages() -> dict[str, tuple[str, list[str]]]:
-    """Join the pages of single experiments; each gets its file's name as anchor."""
-    left = sorted(path.stem for path in (DOCS / "results").glob("*.md"))
-    left = [name for name in left if name not in ("index", "comparison")]
-    made = {}
-    for page, (title, wanted) in RESULTS.items():
-        names = [name for name in (left if wanted is None else wanted) if name in left]
-        left = [name for name in left if name not in names]
-        parts = [demote((DOCS / "results" / f"{name}.md").read_text("utf-8"), name) for name in names]
-        made[page] = ("\n\n".join([title, *parts]), names)
-    return made
+def experiments_page() -> tuple[str, list[str]]:
+    """Join the pages of single experiments into one; each gets its file's name as anchor. Also return these names."""
+    found = sorted(path.stem for path in (DOCS / "results").glob("*.md"))
+    others = [name for name in found if name not in (*FIRST, "index", "comparison")]
+    names = [name for name in (*FIRST, *others) if name in found]
+    parts = [demote((DOCS / "results" / f"{name}.md").read_text("utf-8"), name) for name in names]
+    title = "# Experiments: the paper's, other metrics, distribution shift, missing values, imbalance"
+    return "\n\n".join([title, *parts]), names
 
 
 def demote(text: str, name: str) -> str:
