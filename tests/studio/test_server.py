@@ -3,6 +3,10 @@
 import io
 import json
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 import zipfile
 from http.client import HTTPConnection
 
@@ -14,7 +18,7 @@ from starlette.testclient import TestClient
 
 from certifare import produce
 from certifare.data import adult
-from certifare.document import Policy, verify_document
+from certifare.document import Policy, read_document, verify_document
 from certifare.errors import FileError
 from certifare.foundation.version import VERIFY_PAGE
 from certifare.frontier.search import Search
@@ -269,7 +273,14 @@ def test_the_certificate_is_the_one_that_fit_gives_and_the_look_is_counted(
     kept_aside = explored.take(split(explored, PARTS)["certify"])
     assert written["certify_digest"] == own.run["certify_digest"] == kept_aside.digest
     assert written["encoder"] == own.point.to_dict()
-    assert ("--group-aware --split 0.6,0.4" in result["command"]) is aware
+    # What the page shows to type gives the same certificate, in a folder with the table.
+    shutil.copyfile(source, tmp_path / "people.csv")
+    monkeypatch.setenv("CERTIFARE_STATE", str(tmp_path / "third"))
+    program, *words = shlex.split(result["command"])
+    typed = [sys.executable, *([] if program == "python" else ["-m", program]), *words]
+    subprocess.run(typed, cwd=tmp_path, check=True, capture_output=True)
+    typed_bundle = tmp_path / ("bundle" if aware else "certifare-bundle")
+    assert read_document(typed_bundle / "certificate.json").certificate.counts == own.certificate.counts
     rows = client.get(f"{project}/files/encoded.csv").text.splitlines()
     assert len(rows) == (1485 if aware else 1501)  # of those without a group, nothing is known
     assert rows[0].startswith('"cell","typical_income k€",')
@@ -298,7 +309,7 @@ def test_another_look_has_to_be_confirmed_is_counted_and_is_worth_less(server, p
     first, second = state["issued"]
     assert (first["look"], second["look"]) == (1, 2)
     assert "90 % confidence" in second["words"]
-    assert "--confidence 0.9" in second["command"]
+    assert "confidence=0.9" in second["command"]
     checks = client.get(f"{project}/check").json()
     assert checks["outcome"] == "PASS"
     assert "90 % confidence" in next(check["message"] for check in checks["checks"] if check["name"] == "confidence")

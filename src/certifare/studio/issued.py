@@ -131,7 +131,7 @@ class Issued:
         return self.folder.with_name(f"{self.folder.name}-{name}")
 
 
-def signing_key(folder: Path) -> Path:
+def studio_key(folder: Path) -> Path:
     """Return the key that signs the certificates of all projects of a folder; it is made on first use."""
     key = folder / "producer.pem"
     return key if key.exists() else new_key(key)[0]

@@ -29,7 +29,7 @@ from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.large import is_large
 from certifare.frontier.readiness import Readiness, check_table
 from certifare.frontier.search import Candidate, Search
-from certifare.studio.issued import Issued, describe_result, signing_key
+from certifare.studio.issued import Issued, describe_result, studio_key
 from certifare.tables.files import read_file
 from certifare.tables.splitting import CERTIFY, PARTS, split
 from certifare.tables.table import Table
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 #: Parts of calibrated cells. The certify part is that of the other encoders (:data:`PARTS`), record by record: what is
-#: explored with either of them, no certification record has been looked at.
+#: explored with either of them, no certification record has been looked at. ``fit --group-aware`` lets more records set
+#: thresholds, some of which have shown here what other encoders reach before the target was chosen.
 AWARE_PARTS = {"train": PARTS["train"] + PARTS["select"], CERTIFY: PARTS[CERTIFY]}
 #: Columns with these names identify records, or are no property of a person: left out until the user says otherwise.
 LEFT_OUT = re.compile(r"(id|uuid|index|rowid|fnlwgt|split)(?![a-z])", re.IGNORECASE)
@@ -58,7 +59,7 @@ class Cancelled(Exception):  # noqa: N818  (not an error: the user asked for it)
     """The user has stopped the work that is going on."""
 
 
-class Roles(msgspec.Struct):
+class ChosenRoles(msgspec.Struct):
     """What the columns are."""
 
     label: list[str]
@@ -120,7 +121,7 @@ class Project:
                 found = self._check()
                 self._keep(roles={**roles, "label": list(found.label), "sensitive": list(found.sensitive)})
 
-    def set_roles(self, roles: Roles) -> None:
+    def set_roles(self, roles: ChosenRoles) -> None:
         """Set which columns are the label, the group, the person, and left out."""
         chosen, names = msgspec.to_builtins(roles), self._frame().column_names
         for column in (name for columns in chosen.values() for name in columns if name not in names):
@@ -218,12 +219,17 @@ class Project:
         return self._blind.encoder(number)
 
     def _command(self, choice: Choice, confidence: float) -> str:
+        """Return what gives the same certificate in a terminal. The parts of calibrated cells can be set in Python only."""
+        if choice.aware:
+            given = {**self._named(), "target": choice.target, "parts": AWARE_PARTS}
+            given |= {} if confidence == CONFIDENCE else {"confidence": confidence}
+            keywords = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items()]
+            call = ", ".join([json.dumps(self._kept["name"], ensure_ascii=False), *keywords, "group_aware=True"])
+            return shlex.join(["python", "-c", f'from certifare import produce; produce({call}).save("bundle")'])
         words = ["certifare", "fit", self._kept["name"]]
         for role, columns in self._kept["roles"].items():
             words += [word for column in columns for word in (f"--{role}", column)]
         words += ["--target", f"{choice.target:g}"]
-        if choice.aware:
-            words += ["--group-aware", "--split", ",".join(f"{share:g}" for share in AWARE_PARTS.values())]
         return shlex.join([*words, *(["--confidence", f"{confidence:g}"] if confidence != CONFIDENCE else [])])
 
     def issue(self, choice: Choice, *, again: bool = False) -> None:
@@ -231,7 +237,7 @@ class Project:
 
         With ``again``, records may have been looked at before: the certificate has the confidence that is left.
         """
-        key, folder = signing_key(self.folder.parent), self.folder / f"issue-{len(self._kept['issued']) + 1}"
+        key, folder = studio_key(self.folder.parent), self.folder / f"issue-{len(self._kept['issued']) + 1}"
         confidence = (self._kept["again"] if again else None) or CONFIDENCE
         try:
             bundle = produce(

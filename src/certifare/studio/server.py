@@ -27,7 +27,7 @@ from starlette.staticfiles import StaticFiles
 from certifare.errors import CertifareError, FileError
 from certifare.report.html import style_sheet
 from certifare.studio.guard import REPORT_POLICY, Guard
-from certifare.studio.projects import Choice, Project, Roles
+from certifare.studio.projects import ChosenRoles, Choice, Project
 
 #: The one address that the studio listens on: no other machine reaches it.
 HOST = "127.0.0.1"
@@ -39,13 +39,13 @@ PAUSE = 0.03
 Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Job(Choice):
+class Commission(Choice):
     """A certificate to issue; with ``again``, on records that were looked at before."""
 
     again: bool = False
 
 
-class Subject(msgspec.Struct):
+class Explained(msgspec.Struct):
     """What to explain: an encoder that was tried, or the issued one; and a record."""
 
     number: Number | None = None
@@ -110,13 +110,18 @@ def _file(project: Project, asked: dict[str, str]) -> Response:
 WORK: tuple[tuple[str, str, Any, Callable[[Project, Any], Any]], ...] = (
     ("GET", "state", None, lambda *_: None),
     ("POST", "example", None, _example),
-    ("POST", "roles", Roles, Project.set_roles),
+    ("POST", "roles", ChosenRoles, Project.set_roles),
     ("POST", "explore", None, lambda project, _: project.begin("explore", project.explore)),
     ("POST", "cancel", None, lambda project, _: project.cancelled.set()),
     ("POST", "choice", Choice, Project.choose),
-    ("GET", "understand", Subject, lambda project, asked: project.understand(asked.number)),
-    ("GET", "explain", Subject, lambda project, asked: project.explain(asked.number, asked.record)),
-    ("POST", "issue", Job, lambda project, job: project.begin("issue", lambda: project.issue(job, again=job.again))),
+    ("GET", "understand", Explained, lambda project, asked: project.understand(asked.number)),
+    ("GET", "explain", Explained, lambda project, asked: project.explain(asked.number, asked.record)),
+    (
+        "POST",
+        "issue",
+        Commission,
+        lambda project, job: project.begin("issue", lambda: project.issue(job, again=job.again)),
+    ),
     ("GET", "files/{name}", dict[str, str], _file),
     ("GET", "check", None, lambda project, _: project.last_issued().check()),
 )
