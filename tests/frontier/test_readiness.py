@@ -4,6 +4,7 @@ import pytest
 
 from certifare import Table, check_table
 from certifare.errors import ArgumentError
+from certifare.tables.splitting import PARTS
 
 
 def people(n=4_000):
@@ -20,11 +21,13 @@ def test_roles_are_guessed_from_names_and_values():
     assert sum(found.certification.values()) == 1_600
 
 
-def test_the_least_bound_is_below_every_plan_and_falls_with_more_records():
+def test_what_is_within_reach_follows_from_the_records_that_would_certify_or_set_thresholds():
     few, many = check_table(people(2_000)), check_table(people(8_000))
     assert many.least_bound < few.least_bound
     assert [row.cells for row in many.plans] == [2, 4, 8]
-    assert many.least_bound < many.plans[0].bound < many.plans[1].bound
+    assert many.plans[0].bound < many.plans[1].bound
+    assert many.plans == check_table(people(8_000), group_aware=True).plans  # which has more of them than other cells
+    assert many.least_bound < check_table(people(8_000), parts=PARTS).plans[0].bound
     assert many.seconds > few.seconds > 0
 
 

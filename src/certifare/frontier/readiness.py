@@ -31,11 +31,12 @@ from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.large import is_large
 from certifare.frontier.search import Search
 from certifare.frontier.settings import Grid
-from certifare.frontier.sweeping import SEARCH_KEYWORDS, open_search
+from certifare.frontier.sweeping import SEARCH_KEYWORDS, default_parts, open_search
 from certifare.tables.files import CsvDialect, read_file
 from certifare.tables.frames import is_categorical, single_array
 from certifare.tables.quality import TableFinding, as_notes
 from certifare.tables.roles import Roles
+from certifare.tables.splitting import CERTIFY
 from certifare.tables.table import Table, arrow_table, table_of
 
 #: Words in the names of columns that are often sensitive, and often labels, the likeliest first.
@@ -181,7 +182,7 @@ def check_table(
         findings += [*job.findings, *_besides(job)]
         names = job.table.groups.names  # type: ignore[union-attr]  # a job has groups
         certification = dict(zip(names, job.counted_sizes().tolist(), strict=True))
-    least, plans = (None, ()) if job is None else _within_reach(job.claim, certification)
+    least, plans = (None, ()) if job is None else _within_reach(job, search.get("parts") is None)
     if target is not None and least is not None and target < least and not isinstance(job, CalibratedSearch):
         remedy = "ask for a larger target, add records, or let cells read the group (--group-aware)"
         text = f"no encoder can meet the target {target:g}: with these records T* is at least {least:.4f}"
@@ -290,14 +291,17 @@ def _counted(levels: Levels) -> dict[str, int]:
     return dict(zip(levels.names, levels.counts().tolist(), strict=True))
 
 
-def _within_reach(claim: Claim, sizes: Mapping[str, int]) -> tuple[float | None, tuple[PlanRow, ...]]:
+def _within_reach(job: Search | CalibratedSearch, usual: bool) -> tuple[float | None, tuple[PlanRow, ...]]:
     """Return the least T* of cells that do not read the group, and T* of calibrated cells."""
-    if claim.metric not in CALIBRATED_METRICS or claim.each or claim.given is not None or min(sizes.values()) < 2:
+    claim, records = job.claim, job.counted_sizes()
+    if claim.metric not in CALIBRATED_METRICS or claim.each or claim.given is not None or records.min() < 2:
         return None, ()
-    records = np.array(list(sizes.values()))
-    even = CellCounts(np.stack([records - records // 2, records // 2]), tuple(sizes))
+    names = job.table.groups.names  # type: ignore[union-attr]  # a job has groups
+    even = CellCounts(np.stack([records - records // 2, records // 2]), names)
     least = issue(Evidence(even), Claim(confidence=claim.confidence, min_group_size=1)).bound
-    return least, plan_table(sizes, SHOWN_CELLS, epsilon_at(claim.confidence))
+    share = default_parts(group_aware=True)[CERTIFY] if usual and isinstance(job, Search) else job.parts[CERTIFY]
+    setting = (records * (share / job.parts[CERTIFY])).astype(int).tolist()  # they set thresholds
+    return least, plan_table(dict(zip(names, setting, strict=True)), SHOWN_CELLS, epsilon_at(claim.confidence))
 
 
 def _seconds(job: Search | CalibratedSearch) -> float:

@@ -219,7 +219,7 @@ class Project:
         return self._blind.encoder(number)
 
     def _command(self, choice: Choice, confidence: float) -> str:
-        """Return what gives the same certificate in a terminal. The parts of calibrated cells can be set in Python only."""
+        """Return what gives the same certificate in a terminal; parts of calibrated cells are set in Python."""
         if choice.aware:
             given = {**self._named(), "target": choice.target, "parts": AWARE_PARTS}
             given |= {} if confidence == CONFIDENCE else {"confidence": confidence}

@@ -27,7 +27,7 @@ from starlette.staticfiles import StaticFiles
 from certifare.errors import CertifareError, FileError
 from certifare.report.html import style_sheet
 from certifare.studio.guard import REPORT_POLICY, Guard
-from certifare.studio.projects import ChosenRoles, Choice, Project
+from certifare.studio.projects import Choice, ChosenRoles, Project
 
 #: The one address that the studio listens on: no other machine reaches it.
 HOST = "127.0.0.1"
