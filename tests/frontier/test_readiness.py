@@ -26,7 +26,8 @@ def test_what_is_within_reach_follows_from_the_records_that_would_certify_or_set
     assert many.least_bound < few.least_bound
     assert [row.cells for row in many.plans] == [2, 4, 8]
     assert many.plans[0].bound < many.plans[1].bound
-    assert many.plans == check_table(people(8_000), group_aware=True).plans  # which has more of them than other cells
+    aware = check_table(people(8_000), group_aware=True)  # more of them than for other cells; rounded by group
+    assert [row.bound for row in many.plans] == pytest.approx([row.bound for row in aware.plans], rel=0.01)
     assert many.least_bound < check_table(people(8_000), parts=PARTS).plans[0].bound
     assert many.seconds > few.seconds > 0
 
