@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from certifare.bundle import produce
-from certifare.certificates.calibrated import calibrated_bound
+from certifare.certificates.calibrated import calibrated_bound, sampled_bound
 from certifare.certificates.claims import Claim
 from certifare.certificates.planning import equal_gaps
 from certifare.encoders.plans import GapPlan
+from certifare.errors import ArgumentError
 from certifare.frontier.calibrating import PARTS, CalibratedSearch, choose_parts
 from certifare.tables.splitting import split
 from certifare.tables.table import Table
@@ -66,6 +67,13 @@ def test_the_split_chosen_is_noted_and_a_given_one_wins():
         table_of((300, 300), np.random.default_rng(0)), target=0.05, group_aware=True, parts=given, ledger=False
     )
     assert bundle.frontier.search.parts == given
+
+
+def test_a_confidence_too_high_to_simulate_is_refused_before_anything_is_fitted():
+    with pytest.raises(ArgumentError, match=r"ε from 0\.0001 to 0\.5"):
+        CalibratedSearch(table_of((300, 300), np.random.default_rng(0)), Claim(confidence=0.999999))
+    with pytest.raises(ArgumentError, match=r"ε from 0\.0001 to 0\.5"):
+        sampled_bound([[300, 300], [300, 300], [301, 301]], 1e-6)
 
 
 def test_bounds_miss_in_five_percent_of_samples_although_their_groups_choose_the_split():

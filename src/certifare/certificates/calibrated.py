@@ -119,7 +119,7 @@ class CalibratedLimits:
         A lower limit of 0 says nothing, and follows from every plan.
         """
         table = check_gaps(gaps)
-        _check_level(epsilon)
+        check_level(epsilon)
         if max(self.pairs) > self.bound + _LAST_DIGITS or (
             not _bounds_pairs(table) and min(self.pairs) < self.bound - _LAST_DIGITS
         ):
@@ -213,6 +213,7 @@ def sampled_bound(gaps: ArrayLike, epsilon: float) -> float:
     0.05
     """
     table = _canonical(check_gaps(gaps))
+    check_level(epsilon)
     if len(table) == 1 or table.shape == (2, 2):
         return calibrated_bound(table, epsilon)  # takes no longer
     sample = np.sort(_simulate(table, DRAWS // 20, 0, _largest))
@@ -222,7 +223,7 @@ def sampled_bound(gaps: ArrayLike, epsilon: float) -> float:
 def _limit(gaps: ArrayLike, epsilon: float, rule: ArrayLike | None, draws: int, *, upper: bool) -> float:
     """Return the upper or the lower limit of the largest distance, or of one rule's."""
     table = check_gaps(gaps)
-    _check_level(epsilon)
+    check_level(epsilon)
     scale, values = 1.0, None
     if rule is not None:
         table, values = _merged(table, rule)
@@ -242,7 +243,7 @@ def _limit(gaps: ArrayLike, epsilon: float, rule: ArrayLike | None, draws: int, 
     return min(1.0, limit + _LAST_DIGITS) if upper else max(0.0, limit - _LAST_DIGITS)
 
 
-def _check_level(epsilon: float) -> None:
+def check_level(epsilon: float) -> None:
     """Refuse an ε that is too small to hold the Monte Carlo error."""
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise ArgumentError(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from certifare.certificates import Certificate
 from certifare.certificates.assumptions import READS_GROUP
 from certifare.certificates.bounding import Evidence
-from certifare.certificates.calibrated import calibrated_bound, check_metric, forecast_bound, sampled_bound
+from certifare.certificates.calibrated import calibrated_bound, check_level, check_metric, forecast_bound, sampled_bound
 from certifare.certificates.claims import Claim, estimate_of
 from certifare.certificates.issuing import issue
 from certifare.certificates.planning import equal_gaps
@@ -136,6 +136,8 @@ class Calibration(Job):
         by_intersection = replace(table, roles=replace(table.roles, each=False))
         arranged = _arranged(by_intersection, tie_column, score_column)
         super().__init__(arranged, claim, JobOptions(**options), parts, elsewhere)
+        # Of one look, if several are planned.
+        check_level(1.0 - self.claim.confidence)
         if table.roles.each:
             self.notes.append(BY_INTERSECTION)
 
