@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -44,4 +45,5 @@ def studio(
         out.print(f"projects are kept in {folder}; Ctrl-C stops the studio", soft_wrap=True)
         webbrowser.open(address)
 
-    serve(Studio(folder, file), show=show)
+    with suppress(KeyboardInterrupt):  # the usual end: what was issued is kept
+        serve(Studio(folder, file), show=show)
