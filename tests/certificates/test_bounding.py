@@ -299,6 +299,20 @@ def test_figures_may_differ_by_a_billionth_and_no_more(field):
                 other.verify()
 
 
+@pytest.mark.parametrize("field", ["bound", "estimate"])
+def test_figures_of_a_pair_may_differ_by_a_billionth_and_no_more(field):
+    certificate = certify_counts(COUNTS.without_labels())
+    first, *others = certificate.parts
+    for off, accepted in ((9.9e-10, True), (-9.9e-10, True), (1.01e-9, False), (-1.01e-9, False)):
+        part = msgspec.structs.replace(first, **{field: getattr(first, field) + off})
+        other = msgspec.structs.replace(certificate, parts=(part, *others))
+        if accepted:
+            assert other.verify() is other
+        else:
+            with pytest.raises(DocumentError, match="single pairs"):
+                other.verify()
+
+
 def test_parts_name_the_records_of_both_groups():
     parts = certify_counts(COUNTS.without_labels()).parts
     sizes = dict(zip("abc", TABLE.sum(axis=(0, 2)).tolist(), strict=True))

@@ -141,7 +141,7 @@ def test_looks_that_are_possible_are_accepted(look):
 def test_an_earlier_look_counts_with_a_millionth_at_least_unless_this_one_is_surer(confidence, least):
     for number in (2, 3, 100):
         look = Look(number=number, spent=0.1)
-        assert look.least_spent(confidence) == pytest.approx((number - 1) * least, rel=1e-12)
+        assert look.least_spent(confidence) == pytest.approx((number - 1) * least, rel=1e-12, abs=0.0)
         for share, accepted in ((1.0, True), (1 - 0.9e-9, True), (1 - 1.1e-9, False), (0.5, False)):
             look = Look(number=number, spent=(number - 1) * least * share)
             if accepted:

@@ -155,3 +155,35 @@ def test_limits_of_a_ratio_close_in_on_it():
         widths.append(high - low)
     assert widths[1] < widths[0] / 7
     assert widths[2] < widths[1] / 7
+
+
+@pytest.mark.parametrize(
+    ("mean", "n", "epsilon", "limits"),
+    [
+        (0.31, 20, 0.1, (0.1350480151, 0.5367876206)),
+        (0.75, 400, 0.05, (0.6970928432, 0.7979822743)),
+        (0.02, 3_000, 0.01, (0.0135200107, 0.0283622442)),
+        (0.97, 90_000, 0.05, (0.9686494733, 0.9713091809)),
+        (0.4, 200_000, 0.05, (0.3970270343, 0.4029778846)),
+    ],
+)
+def test_limits_of_a_mean_stay_as_they_are(mean, n, epsilon, limits):
+    """To a billionth: files state them, and a limit that moves either way is a change that someone should mean."""
+    assert mean_limits(mean, n, epsilon) == pytest.approx(limits, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("lost", "without", "counts", "limits"),
+    [
+        ((0.02, 0.9), (0.08, 1.28), (36, 4), (0.2915452621, 0.6495828789)),
+        ((0.005, 0.72, 1.805, 0.32), (0.08, 0.08, 1.28, 1.28), (700, 40, 60, 200), (0.4402096489, 0.6190328101)),
+        ((0.1, 0.9), (0.5, 0.5), (70_000, 30_000), (0.6721473613, 0.687816969)),
+        ((0.0, 0.3, 2.0), (0.4, 0.4, 0.6), (900, 90, 10), (0.0742189903, 0.1866755806)),
+        ((0.0, 0.3, 0.35), (1.9, 2.4, 1.6), (900, 90, 10), (0.0115124111, 0.0208573873)),
+        ((0.9, 0.5), (0.5, 0.4), (500, 300), (1.0, 1.6486143873)),
+        ((0.9, 5.0), (1.0, 0.9), (380, 20), (0.9364552402, 1.2851676518)),
+    ],
+)
+def test_limits_of_a_ratio_stay_as_they_are(lost, without, counts, limits):
+    found = ratio_limits(np.array(lost), np.array(without), np.array(counts), 0.05)
+    assert found == pytest.approx(limits, abs=1e-9)

@@ -330,5 +330,5 @@ def test_limits_of_a_share_are_those_of_scipy_rounded_outwards(successes, trials
     (low,), (high,) = clopper_pearson(np.array([successes]), np.array([trials]), epsilon)
     expected = beta.ppf(epsilon / 2, successes, trials - successes + 1) if successes else 0.0
     other = beta.ppf(epsilon / 2, trials - successes, successes + 1) if successes < trials else 0.0
-    assert low == pytest.approx(expected * (1 - 1e-11), rel=5e-13)
+    assert low == pytest.approx(expected * (1 - 1e-11), rel=5e-13, abs=0.0)
     assert 1 - high == pytest.approx(other * (1 - 1e-11), rel=5e-13, abs=2e-16)

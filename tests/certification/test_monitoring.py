@@ -17,6 +17,7 @@ from certifare.certificates.claims import gaps_of
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.certificates.planning import equal_gaps
+from certifare.certification import monitoring
 from certifare.certification.monitoring import NEW_VALUE, courses_of
 from certifare.errors import ArgumentError, CountsError, FileError, GroupError
 from certifare.report import render_course
@@ -281,6 +282,21 @@ def test_a_hostile_history_is_refused(year, tmp_path, change, words):
     (tmp_path / "h.json").write_text(json.dumps(document))
     with pytest.raises(FileError, match=words):
         History.load(tmp_path / "h.json")
+
+
+def test_a_history_may_be_64_mb_and_no_more(year, tmp_path, monkeypatch):
+    path = tmp_path / "history.json"
+    year.save(path)
+    size = path.stat().st_size
+    monkeypatch.setattr(monitoring, "MAX_BYTES", size)
+    assert History.load(path).to_dict() == year.to_dict()
+    os.truncate(path, size + 1)
+    with pytest.raises(FileError, match="too large"):
+        History.load(path)
+    monkeypatch.undo()
+    os.truncate(path, (64 << 20) + 1)
+    with pytest.raises(FileError, match="larger than 64 MB"):
+        History.load(path)
 
 
 @given(st.binary(max_size=200))

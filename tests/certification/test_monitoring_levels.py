@@ -16,6 +16,7 @@ import pytest
 from certifare import CellCounts, History, certify_counts
 from certifare.certificates import Exclusion, difference_limit, hoeffding_radius
 from certifare.certificates.looks import Look
+from certifare.certificates.planning import equal_gaps
 from certifare.certificates.tail import Tail
 from certifare.certification.monitoring import Movement
 from certifare.errors import ArgumentError, FileError, GroupError
@@ -541,3 +542,26 @@ def test_a_group_that_earlier_periods_or_the_training_records_lack_has_no_direct
         year = year.add("1", first).add("2", CellCounts(moved, "abc"))
         assert year.latest().movements[2].lower == pytest.approx(expected[2], abs=1e-9)
         assert expected[2] > 0.1
+
+
+@pytest.mark.parametrize("apart", [0, 700])
+def test_movements_from_a_plan_share_the_error_of_a_period(apart):
+    """Seven statements share it, and a movement holds for all 2⁶ sets of cells at once (docs/theory.md)."""
+    plan = equal_gaps([4_000, 3_000], 6)
+    counts = plan.copy()
+    counts[-1] -= 1  # of n records there are n + 1 gaps
+    history = History.begin(certify_counts(CellCounts(counts, "fm"), method="calibrated"), ENCODER, confidence=0.9)
+    month = np.full((6, 2), 800)
+    month[0] += [apart, 2 * apart]
+    level = 0.1 * 6 / math.pi**2 / 7
+    movements = history.add("May", CellCounts(month, "fm")).latest().movements
+    for movement, gaps, now in zip(movements, plan.T, month.T, strict=True):
+        radius = math.sqrt((1 / now.sum() + 1 / (gaps.sum() + 1)) * math.log(2**6 / level) / 2)
+        assert movement.estimate == pytest.approx(float(distance(now, gaps)), abs=1e-12)
+        assert movement.lower == pytest.approx(max(0.0, movement.estimate - radius), abs=1e-9)
+        assert (movement.lower > 0.0) == (apart > 0)
+
+
+def test_a_history_about_a_label_that_no_record_has_is_refused():
+    with pytest.raises(ArgumentError, match="maybe"):
+        msgspec.structs.replace(begin("equal_opportunity"), positive="maybe")
