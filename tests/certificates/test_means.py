@@ -164,12 +164,22 @@ def test_limits_of_a_ratio_close_in_on_it():
         (0.75, 400, 0.05, (0.6970928432, 0.7979822743)),
         (0.02, 3_000, 0.01, (0.0135200107, 0.0283622442)),
         (0.97, 90_000, 0.05, (0.9686494733, 0.9713091809)),
+        (0.02, 200_000, 0.05, (0.0191614648, 0.0208621437)),
         (0.4, 200_000, 0.05, (0.3970270343, 0.4029778846)),
     ],
 )
 def test_limits_of_a_mean_stay_as_they_are(mean, n, epsilon, limits):
     """To a billionth: files state them, and a limit that moves either way is a change that someone should mean."""
     assert mean_limits(mean, n, epsilon) == pytest.approx(limits, abs=1e-9)
+
+
+def test_limits_of_a_mean_are_rounded_outwards(monkeypatch):
+    limits = []
+    for rounding in (0.0, 1e-3):
+        monkeypatch.setattr(means, "_ROUNDING", rounding)
+        limits.append(mean_limits(0.5, 400, 0.05))
+    assert limits[1][0] < limits[0][0] - 1e-3
+    assert limits[1][1] > limits[0][1] + 1e-3
 
 
 @pytest.mark.parametrize(

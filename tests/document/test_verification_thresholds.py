@@ -8,6 +8,7 @@ import pyarrow.csv as pacsv
 import pytest
 from tests.engines.conftest import make_people
 
+from certifare import CellCounts, certify_counts
 from certifare.bundle import produce
 from certifare.certificates import Certificate
 from certifare.cli.verify import STATUS
@@ -111,6 +112,23 @@ def test_other_records_are_not_the_ones_that_set_the_thresholds(job, tmp_path):
     check, _ = finding(folder, pd.concat(parts), tmp_path)
     assert check.ok is False
     assert verdict.outcome == "FAIL"
+
+
+def test_the_plan_of_the_encoder_is_the_one_that_the_certificate_counts(job, tmp_path):
+    folder, records, _ = job
+    stated = read_document(folder / "certificate.json")
+    certificate, counts = stated.certificate, stated.certificate.counts
+    other = CellCounts(counts.table[::-1], counts.groups, counts.labels)
+    write_document(
+        tmp_path / "certificate.json",
+        certify_counts(other, certificate.metric, positive=certificate.positive, method="calibrated"),
+        encoder=folder / "encoder.json",
+        reading=stated.statement.predicate.reading,
+    )
+    (tmp_path / "encoder.json").write_bytes((folder / "encoder.json").read_bytes())
+    check, _ = finding(tmp_path, records, tmp_path)
+    assert check.ok is False
+    assert "plan" in check.message
 
 
 def test_thresholds_are_of_calibrated_cells_alone(tmp_path):
