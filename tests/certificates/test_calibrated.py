@@ -98,6 +98,10 @@ def test_the_same_plan_has_the_same_bound_and_fewer_draws_a_larger_one():
     assert bound < calibrated_bound(gaps, EPSILON, draws=20_000) < 1.05 * bound
 
 
+def test_too_few_draws_show_nothing():
+    assert calibrated_limits(np.ones((3, 2), dtype=int), 0.01, draws=100) == (0.0, 1.0)
+
+
 def test_one_cell_has_no_distance():
     assert calibrated_limits([[10, 20]], EPSILON) == (0.0, 0.0)
     assert forecast_bound([[10, 20]], EPSILON) == 0.0
