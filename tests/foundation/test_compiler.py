@@ -44,16 +44,16 @@ def test_kernels_take_no_named_tuples():
     """What is kept on disk would name their class, and could not be read by a version that has none of that name."""
     from numba.core.types import BaseNamedTuple
 
-    from certifare.encoders import forest
-    from certifare.encoders.forest import Forest, LookUp
+    from certifare.growth import Criterion, MemorySource, Targets, encode, fit_bins, grow, splits
 
-    numbers = np.zeros(3)
-    tree = Forest(
-        2, numbers[:1], np.array([0, 3]), np.array([0, -1, -1], dtype=np.int32), numbers, numbers > 0,
-        np.array([2, 0, 0], dtype=np.int32), numbers,
-    )  # fmt: skip
-    LookUp([tree], 1).score(np.zeros((1, 5), dtype=np.uint16))
-    kernels = [value for value in vars(forest).values() if hasattr(value, "signatures")]
+    rng = np.random.default_rng(0)
+    x, label, group = rng.integers(0, 4, 200), rng.integers(0, 2, 200), rng.integers(0, 2, 200)
+    bins = fit_bins([x], ["x"], [True])
+    source = MemorySource(encode(bins, [x]), Targets.from_columns([label], group, (2,), 2))
+    for charge in ("every", "crossing"):
+        criterion = Criterion(0.5, "demographic_parity", (2,), 2, charge=charge)
+        grow(source, bins, criterion, max_cells=2, min_cell_size=1)
+    kernels = [value for value in vars(splits).values() if hasattr(value, "signatures")]
     taken = [argument for kernel in kernels for signature in kernel.signatures for argument in signature]
     assert any("Tuple" in str(argument) for argument in taken)
     assert not any(isinstance(argument, BaseNamedTuple) for argument in taken)

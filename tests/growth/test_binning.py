@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from certifare.errors import ArgumentError, TableError
 from certifare.growth import CategoricalBins, Codes, ContinuousBins, Dictionary, encode, fit_bins
 from certifare.growth.binning import MOST_CATEGORIES
+from certifare.growth.columns import panels
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
 whole = st.integers(-40_000, 110_000).map(float)  # beyond both ends of the window for tables
@@ -228,3 +229,22 @@ def test_codes_out_of_range_are_refused() -> None:
         Codes((np.array([0, 1]),), (3,))
     with pytest.raises(ArgumentError, match="1 columns of codes were given, but 2 sizes"):
         Codes((np.zeros(2, dtype=np.uint8),), (3, 3))
+
+
+def test_columns_that_lie_far_apart_are_read_one_by_one():
+    """One column on the heap and one that the system mapped: taken for one array, they ended the process."""
+    far = np.arange(4_000_000, dtype=np.int64) % 50
+    near = np.arange(3_000, dtype=np.int64) % 50
+    edges = np.arange(10.0, 40.0, 10.0)
+    bins = [ContinuousBins("near", edges), ContinuousBins("far", edges)]
+    for columns in ([near, far[:3_000]], [far[:3_000], near]):
+        codes = encode(bins, columns)
+        assert np.array_equal(codes.columns[0], codes.columns[1])
+
+
+def test_columns_of_a_row_wise_array_are_read_together():
+    table = np.arange(30, dtype=np.int64).reshape(10, 3)
+    ((panel, which),) = panels({i: table[:, i] for i in range(3)})
+    assert which == [0, 1, 2]
+    assert np.array_equal(panel, table)
+    assert [which for _, which in panels({i: np.asfortranarray(table)[:, i] for i in range(3)})] == [[0], [1], [2]]

@@ -75,13 +75,14 @@ def test_a_split_gains_what_it_explains(seed: int, gamma: float, retain: float) 
         return
     left = growth.apply(codes) == 0
     n = len(codes)
-    of_labels, of_groups = (criterion(gamma=end, retain=0.0, n_coordinates=0).impurity for end in (0.0, 1.0))
+    blind = criterion(gamma=gamma, retain=0.0, n_coordinates=0)
     counts = [np.bincount(targets.classes[rows], minlength=4) for rows in (np.ones(n, bool), left, ~left)]
-    labels = n * of_labels(counts[0]) - sum(c.sum() * of_labels(c) for c in counts[1:])
+    labels = n * blind.gini_labels(counts[0]) - sum(c.sum() * blind.gini_labels(c) for c in counts[1:])
     explained = deviation(targets.coordinates) - deviation(targets.coordinates[left])
     explained -= deviation(targets.coordinates[~left])
     gain = (1 - gamma) * ((1 - retain) * float(labels) + retain * explained / 5000.0) / n
-    charge = float(sum(c.sum() * of_groups(c) for c in counts[1:])) / n - float(of_groups(counts[0]))
+    charge = float(sum(c.sum() * (0.5 - blind.gini_groups(c)) for c in counts[1:])) / n
+    charge -= 0.5 - float(blind.gini_groups(counts[0]))
     assert growth.splits[0].gain == pytest.approx(gain - gamma * charge, abs=1e-9)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from certifare.errors import ArgumentError, TableError
 from certifare.foundation.randomness import stream
-from certifare.growth.columns import Column, Dictionary, check_arrays, refuse_infinite
+from certifare.growth.columns import Column, Dictionary, check_arrays, panels, refuse_infinite
 from certifare.growth.summary import SAMPLE_ROWS, SMALL_LOW, SMALL_SPAN, Summary, sample_positions, summarize
 from certifare.growth.threads import blocks, map_ranges
 
@@ -239,11 +239,16 @@ _Encoding: TypeAlias = Callable[[slice], None]
 def _steps(bins: Sequence[Bins], columns: Sequence[Column], codes: Sequence[NDArray[Any]]) -> list[_Encoding]:
     """Return the functions that together encode all columns of a block of rows."""
     steps: list[_Encoding] = []
-    for b, column, out in zip(bins, columns, codes, strict=True):
+    small: dict[int, NDArray[Any]] = {}
+    for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
         if isinstance(column, Dictionary):
-            steps.append(_text_step(b, column, out))
+            steps.append(_text_step(b, column, codes[i]))
+        elif _is_small(_landmarks(b)):
+            small[i] = column
         else:
-            steps.append(_number_step(b, column, out))
+            steps.append(_search_step(b, column, codes[i]))
+    for panel, which in panels(small):
+        steps.append(_table_step([bins[i] for i in which], panel, [codes[i] for i in which]))
     return steps
 
 
@@ -273,30 +278,51 @@ def _text_step(b: Bins, column: Dictionary, codes: NDArray[Any]) -> _Encoding:
     return step
 
 
-def _number_step(b: Bins, column: NDArray[Any], codes: NDArray[Any]) -> _Encoding:
-    """Encode numbers: by a table if edges or categories are small integers, else by a search among them."""
-    from certifare.growth.lookup import look_up, search
+def _search_step(b: Bins, column: NDArray[Any], codes: NDArray[Any]) -> _Encoding:
+    """Encode numbers by a search among the edges or categories."""
+    from certifare.growth.lookup import search
 
     landmarks = np.ascontiguousarray(_landmarks(b))
-    exact, unseen = isinstance(b, CategoricalBins), len(landmarks)
-    by_table = _is_small(landmarks)
-    if by_table:
-        low = float(landmarks[0]) if unseen else 0.0
-        numbers = np.arange(low, landmarks[-1] + 2 if unseen else 1)
-        found = np.searchsorted(landmarks, numbers)
-        if exact:
-            found[np.isin(numbers, landmarks, invert=True)] = unseen
-        table = np.append(found, [unseen, b.missing_code]).astype(np.uint16)
+    exact = isinstance(b, CategoricalBins)
 
     def step(rows: slice) -> None:
-        values = np.array(column[rows], dtype=np.float64, order="C")
+        values = column[rows].astype(np.float64)
         out = np.empty(len(values), dtype=np.uint16)
-        if by_table:
-            is_finite = look_up(values, low, table, exact, out)
-        else:
-            is_finite = search(values, landmarks, exact, unseen, b.missing_code, out)
-        if not is_finite:
+        if not search(values, landmarks, exact, len(landmarks), b.missing_code, out):
             refuse_infinite(values, b.name)
         codes[rows] = out
+
+    return step
+
+
+def _table_step(bins: Sequence[Bins], panel: NDArray[Any], codes: Sequence[NDArray[Any]]) -> _Encoding:
+    """Encode small integers by a lookup table, for columns that are adjacent in memory."""
+    from certifare.growth.lookup import look_up
+
+    lows, tables = [], []
+    for b in bins:
+        landmarks = _landmarks(b)
+        low = int(landmarks[0]) if len(landmarks) else 0
+        numbers = np.arange(low, landmarks[-1] + 2 if len(landmarks) else 1)
+        table = np.searchsorted(landmarks, numbers)
+        unseen = len(landmarks)
+        if isinstance(b, CategoricalBins):
+            table[np.isin(numbers, landmarks, invert=True)] = unseen
+        lows.append(low)
+        tables.append(np.append(table, [unseen, b.missing_code]).astype(np.uint16))
+    low_of = np.array(lows, dtype=np.int64)
+    flat = np.concatenate(tables)
+    starts = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64)
+    exact = np.array([isinstance(b, CategoricalBins) for b in bins], dtype=np.bool_)
+
+    def step(rows: slice) -> None:
+        values = panel[rows].astype(np.float64, copy=False)
+        out = np.empty((len(bins), len(values)), dtype=np.uint16)
+        is_finite = np.ones(len(bins), dtype=np.bool_)
+        look_up(values, low_of, flat, starts, exact, out, is_finite)
+        for c, b in enumerate(bins):
+            if not is_finite[c]:
+                refuse_infinite(values[:, c], b.name)
+            codes[c][rows] = out[c]
 
     return step

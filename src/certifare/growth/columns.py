@@ -1,10 +1,11 @@
-"""Input columns: numbers or text, checked."""
+"""Input columns: numbers or text, checked and grouped by their place in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from certifare.errors import ArgumentError, TableError
@@ -54,3 +55,34 @@ def refuse_infinite(values: NDArray[Any], name: str) -> None:
     infinite = values[np.isinf(values)] if values.dtype.kind == "f" else values[:0]
     if len(infinite):
         raise TableError(f"Column {name!r} holds {infinite[0]}; give a finite number, or NaN for a missing value.")
+
+
+def panels(columns: Mapping[int, NDArray[Any]]) -> Iterator[tuple[NDArray[Any], list[int]]]:
+    """Yield adjacent columns of a table as one array (rows × columns), without a copy, and their positions.
+
+    The columns of a row-major array are interleaved; a kernel that reads them together reads memory once. Columns that
+    are elsewhere stay separate: one array over unallocated memory would crash the process.
+    """
+    which: list[int] = []
+    gap = 0
+    for i, column in columns.items():
+        if which:
+            last = columns[which[-1]]
+            step = _address(column) - _address(last)
+            alike = column.dtype == last.dtype and column.strides == last.strides and 0 < step < last.strides[0]
+            if alike and (len(which) == 1 or step == gap):
+                which.append(i)
+                gap = step
+                continue
+            yield _panel(columns[which[0]], gap, len(which)), which
+        which = [i]
+    if which:
+        yield _panel(columns[which[0]], gap, len(which)), which
+
+
+def _panel(first: NDArray[Any], gap: int, width: int) -> NDArray[Any]:
+    return as_strided(first, (len(first), width), (first.strides[0], gap), writeable=False)
+
+
+def _address(column: NDArray[Any]) -> int:
+    return int(column.__array_interface__["data"][0])

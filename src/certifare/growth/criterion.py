@@ -188,20 +188,43 @@ class Criterion:
         shares: NDArray[np.float64] = np.asarray(self.label_weights, dtype=np.float64) / sum(self.label_weights)
         return shares
 
-    def impurity(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """Return FairGini of class counts (…, classes), without coordinates; Gini is Σp(1-p) over values."""
-        counts = np.asarray(counts, dtype=np.float64)
-        if counts.shape[-1:] != (self.n_classes,):
-            raise ArgumentError(f"counts of {counts.shape[-1:]} classes were given; there are {self.n_classes}.")
-        terms = self.terms()
-        sums = counts @ terms.weights.T
-        sizes, axes = sums[..., terms.stratum_of], sums[..., terms.n_strata : -1]
-        worst = np.mean([1.0 - 1.0 / members.shape[1] for members in self._memberships])
-        compared = sums[..., min(1, terms.n_strata - 1) : terms.n_strata].sum(axis=-1)  # whose group matters
-        total = (terms.coefficients * axes * (1.0 - axes / np.maximum(sizes, 1.0))).sum(axis=-1)
-        total += self.gamma * worst * compared
-        found: NDArray[np.float64] = total / np.maximum(sums[..., 0], 1.0)
+    def gini_labels(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Return Gini_y of class counts (…, classes), averaged over the label columns."""
+        table = self._table(counts)
+        total = np.zeros(table.shape[: table.ndim - len(self.n_labels) - 1])
+        axes = range(table.ndim - len(self.n_labels) - 1, table.ndim)
+        for axis, share in zip(axes, self.shares, strict=False):
+            marginal = table.sum(axis=tuple(other for other in axes if other != axis))
+            total += share * _gini(marginal, empty=0.0)
+        return total
+
+    def gini_groups(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Return Gini_s of class counts (…, classes), over the records that the metric uses."""
+        table = self._table(counts)
+        others = tuple(range(table.ndim - len(self.n_labels), table.ndim - 1))
+        by_group = table.sum(axis=others)  # (…, first label, group)
+        ginis = [self._gini_attribute(by_group @ members) for members in self._memberships]
+        mean: NDArray[np.float64] = np.mean(ginis, axis=0)
+        return mean
+
+    def _gini_attribute(self, by_label: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Gini_s of counts (…, first label, group of one attribute)."""
+        worst = 1.0 - 1.0 / by_label.shape[-1]
+        if self.metric == "demographic_parity":
+            return _gini(by_label.sum(axis=-2), empty=worst)
+        sizes = by_label.sum(axis=-1)
+        total = sizes.sum(axis=-1)
+        ginis = _gini(by_label, empty=0.0)
+        if self.metric == "equal_opportunity":
+            ginis[..., np.arange(self.n_labels[0]) != self.positive] = worst
+        mean = (sizes * ginis).sum(axis=-1) / np.maximum(total, 1.0)
+        found: NDArray[np.float64] = np.where(total > 0, mean, worst)
         return found
+
+    def impurity(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Return FairGini of class counts (…, classes)."""
+        worst = float(np.mean([1.0 - 1.0 / members.shape[1] for members in self._memberships]))
+        return (1.0 - self.gamma) * self.gini_labels(counts) + self.gamma * (worst - self.gini_groups(counts))
 
     @property
     def _memberships(self) -> tuple[NDArray[np.float64], ...]:
@@ -250,6 +273,21 @@ class Criterion:
             return labels[0].astype(np.float64)
         scaled = [label / max(size - 1, 1) for label, size in zip(labels, self.n_labels, strict=True)]
         return np.asarray(self.shares @ np.array(scaled))
+
+    def _table(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Reshape counts (…, classes) to (…, label, …, group)."""
+        counts = np.asarray(counts, dtype=np.float64)
+        if counts.shape[-1:] != (self.n_classes,):
+            raise ArgumentError(f"counts of {counts.shape[-1:]} classes were given; there are {self.n_classes}.")
+        return counts.reshape(*counts.shape[:-1], *self.n_labels, self.n_groups)
+
+
+def _gini(counts: NDArray[np.float64], empty: float) -> NDArray[np.float64]:
+    """Return 1 - Σp² over the last axis; ``empty`` if there are no records."""
+    total = counts.sum(axis=-1)
+    squares = (counts * counts).sum(axis=-1)
+    result: NDArray[np.float64] = np.where(total > 0, 1.0 - squares / np.maximum(total, 1.0) ** 2, empty)
+    return result
 
 
 def _axis_values(size: int) -> range:

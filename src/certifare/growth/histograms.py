@@ -75,6 +75,10 @@ class Histogram:
         """Return the counts (codes, classes) of one column."""
         return self.counts[:, self.offsets[column] : self.offsets[column + 1]].T
 
+    def ranges(self, columns: Sequence[int]) -> list[slice]:
+        """Return the slices of some columns among all codes."""
+        return [slice(self.offsets[column], self.offsets[column + 1]) for column in columns]
+
     def __sub__(self, other: "Histogram") -> "Histogram":
         return Histogram(self.table - other.table, self.offsets, self.n_sums)
 

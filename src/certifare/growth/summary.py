@@ -1,7 +1,6 @@
 """Count the values of columns, from which bins are made. Summaries of blocks of rows add up."""
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -9,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.errors import TableError
-from certifare.growth.columns import Column, Dictionary, refuse_infinite
-from certifare.growth.threads import BLOCK_ROWS
+from certifare.growth.columns import Column, Dictionary, panels, refuse_infinite
+from certifare.growth.threads import BLOCK_ROWS, blocks, map_ranges
 
 SMALL_LOW, SMALL_SPAN = -(1 << 15), 1 << 17
 """Integers in this window (-32,768 … 98,303) are counted and looked up in tables."""
@@ -48,16 +47,15 @@ def summarize(
 ) -> Summary:
     """Summarise columns that :func:`~certifare.growth.columns.check_arrays` has checked."""
     n_rows = len(columns[0]) if columns else 0
-    with ThreadPoolExecutor(n_threads) as pool:
-        small = list(pool.map(_tally_small, columns))
+    small = _tally({i: c for i, c in enumerate(columns) if not isinstance(c, Dictionary)}, n_rows, n_threads)
     tallies: list[ValueCounts | None] = []
     for i, (column, name, is_categorical) in enumerate(zip(columns, names, categorical, strict=True)):
         if isinstance(column, Dictionary):
             counts = np.bincount(column.indices.astype(np.int64) + 1, minlength=len(column.values) + 1)[1:]
             tallies.append((np.array(column.values, dtype=object)[counts > 0], counts[counts > 0]))
             continue
-        if (counted := small[i]) is not None:
-            tallies.append(counted)
+        if i in small:
+            tallies.append(small[i])
             continue
         refuse_infinite(column, name)
         if not is_categorical:
@@ -109,23 +107,37 @@ def _add(tallies: Sequence[ValueCounts]) -> ValueCounts:
     return values, totals
 
 
-def _tally_small(column: Column) -> ValueCounts | None:
-    """Count the values of a column that only holds integers in the window and missing values; None of any other."""
-    if isinstance(column, Dictionary):
-        return None
-    if column.dtype.kind == "f":
-        first = column[:BLOCK_ROWS]
-        if (np.floor(first) != first)[~np.isnan(first)].any():
-            return None  # most columns of fractions are known by their first values
-        column = column[~np.isnan(column)]
-    if not len(column):
-        return np.zeros(0), np.zeros(0, dtype=np.int64)
-    low, high = float(column.min()), float(column.max())
-    if low < SMALL_LOW or high >= SMALL_LOW + SMALL_SPAN:
-        return None
-    whole = column.astype(np.int32)
-    if (whole != column).any():
-        return None
-    counts = np.bincount(whole - int(low))
-    at = np.flatnonzero(counts)
-    return at + float(int(low)), counts[at]
+def _tally(columns: Mapping[int, NDArray[Any]], n_rows: int, n_threads: int) -> dict[int, ValueCounts]:
+    """Count the values of columns that only hold integers in the window (and missing values)."""
+    from certifare.growth.lookup import tally
+
+    def work(start: int, stop: int) -> dict[int, ValueCounts]:
+        found = {}
+        for panel, which in panels(columns):
+            left = np.ones(len(which), dtype=np.bool_)
+            # Most columns stay near their first values, and a small table of counts is faster.
+            for low, span in (_window(panel[start : min(start + BLOCK_ROWS, stop)]), (SMALL_LOW, SMALL_SPAN)):
+                counts, is_small = np.zeros((len(which), span), dtype=np.uint32), left.copy()
+                for rows in blocks(start, stop):
+                    tally(panel[rows].astype(np.float64, copy=False), low, counts, is_small)
+                    if not is_small.any():
+                        break
+                for c in np.flatnonzero(is_small):
+                    at = np.flatnonzero(counts[c])
+                    found[which[c]] = (at + float(low), counts[c, at].astype(np.int64))
+                left &= ~is_small
+                if not left.any():
+                    break
+        return found
+
+    found = map_ranges(work, n_rows, n_threads)
+    return {i: _add([tallied[i] for tallied in found]) for i in columns if all(i in tallied for tallied in found)}
+
+
+def _window(values: NDArray[Any]) -> tuple[int, int]:
+    """Return the start and length of a window twice as wide as these values need, within the largest window."""
+    finite = values[np.isfinite(values)]
+    low, high = (int(finite.min()), int(finite.max())) if len(finite) else (0, 0)
+    margin = (high - low) // 2 + 1
+    low, high = (min(max(end, SMALL_LOW), SMALL_LOW + SMALL_SPAN - 1) for end in (low - margin, high + margin))
+    return low, high - low + 1

@@ -121,7 +121,7 @@ def report_data(
     stated, found = document.statement.predicate, document.certificate
     about = {
         "format": "certifare/report",
-        "version": 2,
+        "version": 3,
         "id": document.id,
         "verification": {**verdict.to_dict(), "words": _verification(verdict)},
         **_signed_by(document, verdict),
