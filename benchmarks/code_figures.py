@@ -85,7 +85,7 @@ def _parameters(node: ast.FunctionDef) -> int:
 def _special(node: ast.FunctionDef) -> bool:
     """Whether a function is a command, whose parameters are its options, or a compiled kernel."""
     decorators = {name for text in node.decorator_list for name in ast.unparse(text).replace("(", ".").split(".")}
-    return bool({"with_options", "with_policy", "njit", "jit", "kernel"} & decorators) or any(
+    return bool({"with_options", "with_policy", "njit", "jit", "kernel", "kernel_for", "helper"} & decorators) or any(
         "typer.Context" in ast.unparse(argument.annotation) for argument in node.args.args if argument.annotation
     )
 
