@@ -11,7 +11,9 @@ Back here:      python benchmarks/train_baselines.py gather --out baselines.csv 
 A name is a data set and the seed of its split. Every method of a data set is one job in a process of its own, all its
 settings one stack; methods that can train several splits (health-3+4) in one stack do. Processes share the GPU best
 under NVIDIA's multi-process service (nvidia-cuda-mps-control -d), some eight of them; there, a process that is killed
-takes all others with it. What has not ended after --limit seconds is ended and said, with what it had found so far.
+takes all others with it. Trees, forests and boosting are trained on the codes by further processes, one core each,
+while the next jobs use the GPU. What has not ended after --limit seconds is ended and said, with what it had found so
+far.
 Results are JSON lines: counts of (group, label, prediction) on the test records, so that every figure can be computed
 from them, with every argument of the training.
 
@@ -31,12 +33,12 @@ import resource
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+import uuid
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
@@ -46,12 +48,14 @@ FARE = "FARE as published"
 #: of rare categories become so large when standardised that the network overfits them.
 NETWORKS = {"mlp50": (50,), "logistic": (), "mlp50-50": (50, 50), "mlp50-raw": (50,)}
 REPEATS = 5
+#: Trees, forests and boosting, without standardisation: as the authors' code, the paper and scikit-learn have them.
+BY_CPU = ("gbm", "tree100", "tree2500", "forest100")
 #: Trees of FARE whose networks are trained at once.
 AT_ONCE = 72
+#: LAFTR's published sizes; without --thin, both are trained on either.
+LAFTR_SIZES = {"us": 32, "health": 8}
 #: How often records are repeated to measure times.
 TIMES = (1, 4, 16)
-#: Settings per method that trees and forests are trained on.
-TREES = 6
 #: Training records of the attack; more take longer and find no more.
 ATTACK_RECORDS = 100_000
 
@@ -66,8 +70,6 @@ class Job:
     metric: str = "demographic_parity"
     effort: float = 1.0
     shorter: tuple[float, ...] = ()
-    networks: tuple[str, ...] = ("mlp50",)
-    trees: bool = False
     changes: dict[str, Any] = field(default_factory=dict)
     settings: list[Any] | None = None
     #: How long it will take, compared with others of its split: the longest begin first.
@@ -76,7 +78,8 @@ class Job:
     @property
     def name(self) -> str:
         """Name it in messages."""
-        return f"{self.data}-{'+'.join(map(str, self.splits))} {self.method} {self.metric} {self.changes}"
+        splits = "+".join(map(str, self.splits))
+        return f"{self.data}-{splits}@{self.effort:g} {self.method} {self.metric} {self.changes}"
 
 
 def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
@@ -92,11 +95,7 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
         effort = float(name.partition("=")[0].partition("@")[2] or args.effort)
         family = PARTS[data]
         for method in methods:
-            first = data == "ca" and splits == (0,)
-            job = Job(data, splits, method, effort=effort, networks=tuple(NETWORKS)[:3] if first else ("mlp50",))
-            job.trees = first
-            if method == "identity":
-                job.networks = ("mlp50", "mlp50-raw", "logistic", *(("mlp50-50",) if first else ()))
+            job = Job(data, splits, method, effort=effort)
             if method in ("FairPath", "identity", FARE):
                 job.effort = 1.0  # nothing to scale
             if method in ("CVIB", "FCRL", "LAFTR", "sIPM-LFR"):
@@ -108,7 +107,7 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
                     settings = [s for s in settings if s.g <= 4 or s.g in (10.0, 50.0)]
                 own += [
                     replace(job, splits=(split,), changes={"size": size}, settings=settings)
-                    for size in (8, 32)
+                    for size in ((8, 32) if not args.thin else (LAFTR_SIZES[data],))
                     for split in splits
                 ]
                 continue
@@ -172,24 +171,31 @@ def words(arguments: dict[str, Any]) -> str:
     return " ".join(f"{name}={shown(value)}" for name, value in arguments.items())
 
 
-def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
-    """Train and evaluate, in a process of its own."""
+@dataclass(frozen=True)
+class Task:
+    """What is left to do on the CPU with the codes of one setting: ``kinds`` of classifiers, and what is known."""
+
+    kinds: list[str]
+    codes: Path
+    known: dict[str, Any]
+
+
+def run_job(job: Job, args: argparse.Namespace, tasks: Any, path: Path) -> None:
+    """Train and evaluate, in a process of its own; hand the tasks of the CPU on."""
     import torch
 
-    from certifare_research.baselines.arrays import Arrays
     from certifare_research.baselines.grids import arguments, describe, encode_grids, grid
+    from certifare_research.evenly import evenly
 
     if args.tf32:
         torch.set_float32_matmul_precision("high")
-    splits = [Arrays.load(Path(args.arrays) / f"{job.data}-{split}.npz") for split in job.splits]
-    splits = [subset(arrays, args.rows) for arrays in splits] if args.rows else splits
+    splits = [read(f"{job.data}-{split}", args) for split in job.splits]
     results = Results(path)
     if job.method == FARE:
-        run_fare(job, splits[0], args, results)
+        run_fare(job, splits[0], args, results, tasks)
         return
     family = splits[0].family
-    settings = job.settings or grid(job.method, family, args.thin)
-    settings = settings[:: max(1, -(-len(settings) // args.thin))] if args.thin else settings
+    settings = evenly(job.settings or grid(job.method, family), args.thin)
     trained: dict[float, list[np.ndarray]] = {}
     seconds: dict[float, float] = {}
     begun = time.time()
@@ -218,13 +224,12 @@ def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
             metric=job.metric,
             progress=progress,
             shorter={share: keep(share) for share in job.shorter},
-            fuse=args.fuse,
+            fuse=args.fuse or job.method == "LAFTR",
             **job.changes,
         )
     )
     memory = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0.0
     say(args, f"{job.name}: {len(settings)} settings trained in {seconds[1.0]:.0f} s, {memory:.1f} GiB at most so far")
-    tasks: list[Any] = []
     for share in sorted(trained, reverse=True):
         own = arguments(job.method, family, job.effort * share, **job.changes)
         base = {
@@ -239,140 +244,130 @@ def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
         for split, arrays in zip(job.splits, splits, strict=True):
             z = trained[share].pop(0)
             known = base | {"split": split}
-            tasks += evaluate(job, known, [describe(s) for s in settings], z, arrays, args, results)
+            evaluate(job, [known | {"setting": describe(s)} for s in settings], z, arrays, args, results, tasks)
             say(args, f"{job.name}, split {split}, effort {base['effort']}: evaluated")
-    torch.cuda.empty_cache()
-    with ThreadPoolExecutor(2) as pool:
-        for future in [pool.submit(*task) for task in tasks]:
-            future.result()
-    say(args, f"{job.name}: attacked")
 
 
-def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
-    """Train the networks on all representations; return what is left to do on the CPU."""
-    from certifare_research.evaluation.stacked import predict_stacked
+def evaluate(job, known, z, arrays, args, results, tasks) -> None:
+    """Train the networks on all representations, and hand on what is left to do on the CPU."""
     from certifare_research.evenly import evenly
 
-    bad = ~np.isfinite(z).all(axis=(1, 2))
-    z[bad] = 0.0
+    first, full, every = known[0]["split"] == 0, known[0]["effort"] == job.effort, range(len(known))
+    attacked = evenly(every, args.adversaries if first else args.adversaries // 2) if args.adversaries else []
+    fresh = every if attacked and job.data == "ca" and first and full else attacked
+    finite = np.isfinite(z).all(axis=(1, 2))
+    z[~finite] = 0.0
+    for i in every:
+        kinds = ["boosting-fresh"] if i in fresh and (full or (job.data == "ca" and first)) else []
+        kinds += ["boosting"] if i in attacked and first else []
+        hand_on(kinds, known[i] | {"finite": bool(finite[i])}, z[i], args, tasks)
+    networks([k | {"finite": bool(f)} for k, f in zip(known, finite, strict=True)], z, arrays, args, results)
+
+
+def hand_on(attacks: list[str], known: dict[str, Any], z, args, tasks) -> None:
+    """Keep one setting's codes for the processes that classify."""
+    kinds = [*(kind for kind in BY_CPU if kind in args.classifiers), *attacks]
+    if kinds:
+        codes = Path(args.scratch) / f"codes-{uuid.uuid4()}.npy"
+        np.save(codes, z)
+        tasks.put(Task(kinds, codes, known))
+
+
+def networks(known: list[dict[str, Any]], z, arrays, args, results: Results) -> None:
+    """Train the networks that were asked for on all representations."""
+    from certifare_research.evaluation.stacked import predict_stacked
+
     at, test = arrays.train, ~arrays.train
     s = arrays.s.astype(np.int64)
-    tasks = labels_of(arrays)
-    known, fresh = z[:, at], z[:, test]
-    left: list[Any] = []
-    full, first, every = base["effort"] == job.effort, base["split"] == 0, range(len(settings))
-    if full or (job.data == "ca" and first):
-        many = evenly(every, args.adversaries if first else args.adversaries // 2)
-        left += [
-            (attack, "boosting-fresh", base, settings[i], z[i], arrays, results)
-            for i in (every if job.data == "ca" and first and full else many)
-        ]
-        left += [(attack, "boosting", base, settings[i], z[i], arrays, results) for i in many if first]
-    if args.boosted:
-        left += [(boosted, base, settings[i], z[i], arrays, results) for i in every]
-    if job.trees and args.trees and job.method not in ("FairPath", "LAFTR") and base["effort"] != 0.3:
-        left += [(trees, base, settings[i], z[i], arrays, results) for i in evenly(every, TREES)]
-    for task, label in tasks.items():
-        label = label.astype(np.int64)
-        for kind in job.networks if task == "y" else job.networks[: 2 if job.method == "identity" else 1]:
+    options = {"alpha": 0.1, "tol": 1e-3} if known[0]["method"] == "identity" else {}
+    for kind in [kind for kind in NETWORKS if kind in args.classifiers]:
+        for task, label in labels_of(arrays).items():
+            y = label.astype(np.int64)
             predicted = predict_stacked(
-                known,
-                label[at],
-                fresh,
+                z[:, at],
+                y[at],
+                z[:, test],
                 hidden=NETWORKS[kind],
                 repeats=REPEATS,
                 max_epochs=args.max_epochs,
                 fuse=args.fuse,
                 standardise=kind != "mlp50-raw",
-                **({"alpha": 0.1, "tol": 1e-3} if job.method == "identity" else {}),
+                **options,
             )
-            for i, setting in enumerate(settings):
-                results.add(
-                    **base,
-                    setting=setting,
-                    task=task,
-                    classifier=kind,
-                    target="y",
-                    finite=not bad[i],
-                    counts=[counts(s[test], label[test], p.astype(np.int64)) for p in predicted[i]],
-                )
-    return left
+            for own, guesses in zip(known, predicted, strict=True):
+                found = [counts(s[test], y[test], guess.astype(np.int64)) for guess in guesses]
+                results.add(**own, task=task, classifier=kind, target="y", counts=found)
 
 
-def run_fare(job: Job, arrays, args, results: Results) -> None:
-    """Train the paper's network on the medians of each cell of the paper's trees."""
+def run_fare(job: Job, arrays, args, results: Results, tasks) -> None:
+    """Classify by the medians of each cell of the paper's trees."""
     from certifare_research.baselines.cells import load
-    from certifare_research.evaluation.stacked import predict_stacked
+    from certifare_research.evenly import evenly
 
-    encoders = load(Path(args.arrays) / _fare_file(job.data, job.splits[0], job.metric))
-    s, at = arrays.s.astype(np.int64), arrays.train
-    labels = labels_of(arrays)
+    path = Path(args.arrays) / _fare_file(job.data, job.splits[0], job.metric)
+    order = sorted(tuple(setting.items()) for setting, _, _ in load(path))
+    wanted = set(evenly(order, args.thin))
+    encoders = (e for e in load(path) if tuple(e[0].items()) in wanted)
     base = {"data": job.data, "split": job.splits[0], "method": FARE, "metric": job.metric, "effort": 1.0, "seed": 0}
+    base |= {"arguments": "", "finite": True}
     done = 0
-    while chunk := list(itertools.islice(encoders, AT_ONCE if not args.thin else 2 * (not done))):
-        known, fresh = (np.stack([e[2][part] for e in chunk]) for part in (at, ~at))
+    while chunk := list(itertools.islice(encoders, AT_ONCE)):
+        known = [base | {"bound": bound, "setting": setting} for setting, bound, _ in chunk]
+        z = np.stack([representation for _, _, representation in chunk])
+        for own, codes in zip(known, z, strict=True):
+            hand_on([], own, codes, args, tasks)
+        networks(known, z, arrays, args, results)
         done += len(chunk)
-        for task, label in labels.items():
-            y = label.astype(np.int64)
-            predicted = predict_stacked(known, y[at], fresh, repeats=REPEATS, max_epochs=args.max_epochs)
-            for (setting, bound, _), own in zip(chunk, predicted, strict=True):
-                results.add(
-                    **base,
-                    arguments="",
-                    bound=bound,
-                    setting=setting,
-                    task=task,
-                    classifier="mlp50",
-                    target="y",
-                    finite=True,
-                    counts=[counts(s[~at], y[~at], p.astype(np.int64)) for p in own],
-                )
-            say(args, f"{job.name}: {done} encoders, {task}")
+        say(args, f"{job.name}: {done} encoders")
 
 
-def attack(kind, base, setting, z, arrays, results: Results) -> None:
-    """Gradient boosting that predicts the group: trained on training records, or on records never seen before."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
+def classify(tasks: Any, args: argparse.Namespace, path: Path) -> None:
+    """Train classifiers on one setting's codes after the other, until there are no more; in a process of its own."""
+    os.nice(19)  # the processes that train go first
+    results = Results(path)
+    name, arrays = "", None
+    while (task := tasks.get()) is not None:
+        own = f"{task.known['data']}-{task.known['split']}"
+        if own != name:
+            name, arrays = own, read(own, args)
+        z = np.load(task.codes)
+        task.codes.unlink()
+        for kind in task.kinds:
+            (predict_label if kind in BY_CPU else predict_group)(kind, task.known, z, arrays, results)
 
+
+def predict_group(kind: str, known: dict[str, Any], z, arrays, results: Results) -> None:
+    """Attack by gradient boosting: trained on training records, or on records never seen before."""
     s, y = arrays.s.astype(np.int64), arrays.y.astype(np.int64)
     test = np.flatnonzero(~arrays.train)
     if kind == "boosting":
-        known = np.random.default_rng(0).permutation(np.flatnonzero(arrays.train))[:ATTACK_RECORDS]
+        seen = np.random.default_rng(0).permutation(np.flatnonzero(arrays.train))[:ATTACK_RECORDS]
         fresh = test
     else:  # half of the test records to train on, judged on the other half
         rows = np.random.default_rng(0).permutation(test)
-        known, fresh = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    model = HistGradientBoostingClassifier(max_iter=100, early_stopping=False, random_state=0)
-    guess = model.fit(z[known], s[known]).predict_proba(z[fresh])[:, 1] > s[arrays.train].mean()
+        seen, fresh = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    guess = model("gbm").fit(z[seen], s[seen]).predict_proba(z[fresh])[:, 1] > s[arrays.train].mean()
     found = [counts(s[fresh], y[fresh], guess.astype(np.int64))]
-    results.add(**base, setting=setting, task="y", classifier=kind, target="s", finite=True, counts=found)
+    results.add(**known, task="y", classifier=kind, target="s", counts=found)
 
 
-def boosted(base, setting, z, arrays, results: Results) -> None:
-    """Gradient boosting that predicts the label, as a consumer of the representation."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
+def predict_label(kind: str, known: dict[str, Any], z, arrays, results: Results) -> None:
+    """Train a classifier as a consumer of the representation would."""
     at, s, y = arrays.train, arrays.s.astype(np.int64), arrays.y.astype(np.int64)
-    model = HistGradientBoostingClassifier(max_iter=100, early_stopping=False, random_state=0)
-    guess = model.fit(z[at], y[at]).predict(z[~at]).astype(np.int64)
-    found = [counts(s[~at], y[~at], guess)]
-    results.add(**base, setting=setting, task="y", classifier="gbm", target="y", finite=True, counts=found)
+    guess = model(kind).fit(z[at], y[at]).predict(z[~at]).astype(np.int64)
+    results.add(**known, task="y", classifier=kind, target="y", counts=[counts(s[~at], y[~at], guess)])
 
 
-def trees(base, setting, z, arrays, results: Results) -> None:
-    """Train the authors' tree (100 leaves), the paper's (2,500), and the forest of 100, five times."""
-    from sklearn.ensemble import RandomForestClassifier
+def model(kind: str) -> Any:
+    """Return boosting, the authors' tree (100 leaves), the paper's (2,500) or the forest of 100."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.tree import DecisionTreeClassifier
 
-    at, test, s, y = arrays.train, ~arrays.train, arrays.s.astype(np.int64), arrays.y.astype(np.int64)
-    for kind, make in (
-        ("tree100", lambda seed: DecisionTreeClassifier(max_leaf_nodes=100, random_state=seed)),
-        ("tree2500", lambda seed: DecisionTreeClassifier(max_leaf_nodes=2500, random_state=seed)),
-        ("forest100", lambda seed: RandomForestClassifier(100, n_jobs=2, random_state=seed)),
-    ):
-        guesses = [make(seed).fit(z[at], y[at]).predict(z[test]) for seed in range(REPEATS)]
-        found = [counts(s[test], y[test], guess.astype(np.int64)) for guess in guesses]
-        results.add(**base, setting=setting, task="y", classifier=kind, target="y", finite=True, counts=found)
+    if kind == "gbm":
+        return HistGradientBoostingClassifier(max_iter=100, early_stopping=False, random_state=0)
+    if kind == "forest100":
+        return RandomForestClassifier(100, random_state=0)
+    return DecisionTreeClassifier(max_leaf_nodes=int(kind.removeprefix("tree")), random_state=0)
 
 
 def say(args, text: str) -> None:
@@ -380,31 +375,49 @@ def say(args, text: str) -> None:
 
 
 def run(names: list[str], args: argparse.Namespace) -> None:
-    """Start the jobs, so many side by side; collect what they write."""
-    out = Path(args.out)
+    """Start the jobs, so many side by side, and the processes that classify; collect what they write."""
+    out, scratch = Path(args.out), Path(args.scratch)
     out.mkdir(parents=True, exist_ok=True)
+    scratch.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context("spawn")
-    waiting = list(enumerate(plan(names, args)))
-    running: dict[int, tuple[Job, Any]] = {}
+    tasks = context.Manager().Queue()
+    files = (scratch / f"part-{os.getpid()}-{i}.jsonl" for i in itertools.count())
+    used: list[Path] = []
+    running: dict[str, Any] = {}
     failed: list[str] = []
-    files = {i: Path(args.scratch) / f"job-{os.getpid()}-{i}.jsonl" for i, _ in waiting}
-    while (waiting or running) and time.time() - args.began < args.limit:
-        while waiting and len(running) < args.workers:
-            i, job = waiting.pop(0)
-            running[i] = job, context.Process(target=run_job, args=(job, args, files[i]))
-            running[i][1].start()
+
+    def start(name: str, target: Any, *arguments: Any) -> None:
+        used.append(next(files))
+        running[name] = context.Process(target=target, args=(*arguments, used[-1]))
+        running[name].start()
+
+    classifying = [f"classify {i}" for i in range(args.cores)]
+    for name in classifying:
+        start(name, classify, tasks, args)
+    waiting = plan(names, args)
+    ending = False
+    while running and time.time() - args.began < args.limit:
+        training = len(running.keys() - set(classifying))
+        if waiting and training < args.workers:
+            job = waiting.pop(0)
+            start(job.name, run_job, job, args, tasks)
+            continue
+        if not waiting and not training and not ending:
+            ending = True
+            for _ in classifying:
+                tasks.put(None)
         time.sleep(0.2)
-        for i, (job, process) in list(running.items()):
+        for name, process in list(running.items()):
             if process.exitcode is not None:
-                del running[i]
+                del running[name]
                 if process.exitcode:
-                    failed.append(job.name)
-    cut = [job.name for job, _ in running.values()] + [job.name for _, job in waiting]
-    for _, process in running.values():
+                    failed.append(name)
+    cut = [*running, *(job.name for job in waiting)]
+    for process in running.values():
         process.kill()
         process.join()
     with (out / "results.jsonl").open("a") as file:
-        for path in files.values():
+        for path in used:
             if path.is_file():
                 file.writelines(line + "\n" for line in path.read_text().splitlines() if line.endswith("}"))
     say(args, f"done; failed: {failed}; cut short or not begun: {cut}")
@@ -414,11 +427,11 @@ def run(names: list[str], args: argparse.Namespace) -> None:
 def clock(names: list[str], args: argparse.Namespace) -> None:
     """Time one setting from the middle of each grid, on the training records repeated M times.
 
-    M = 1 runs to its end. A larger M runs on as many of its epochs as --each seconds are expected to allow.
+    M = 1 runs to its end. A larger M does if M = 1 is not asked for; else it runs on as many of its epochs as --each
+    seconds are expected to allow.
     """
     import torch
 
-    from certifare_research.baselines.arrays import Arrays
     from certifare_research.baselines.grids import METHODS, encode_grid, grid
 
     Path(args.out).mkdir(parents=True, exist_ok=True)
@@ -426,17 +439,17 @@ def clock(names: list[str], args: argparse.Namespace) -> None:
     device = "cpu" if args.one_core else "cuda"
     methods = args.methods.split(",") if args.methods else METHODS
     results = Results(Path(args.out) / f"times{'-' + methods[0] if args.one_core else ''}.jsonl")
-    once = Arrays.load(Path(args.arrays) / f"{names[0]}.npz")
+    once = read(names[0], args)
     whole: dict[str, float] = {}
     for method in methods if not args.one_core else ():  # starts the libraries
         encode_grid(method, subset(once, 2000), grid(method, once.family, 3)[1:2], effort=0.02, device=device)
-    for times in TIMES[:1] if args.one_core else TIMES:
-        arrays = subset(once, args.rows) if args.rows else once
+    for times in args.times[:1] if args.one_core else args.times:
         fields = ("numbers", "codes", "y", "s", "train", "discrete")
-        arrays = replace(arrays, **{name: np.repeat(getattr(arrays, name), times, axis=0) for name in fields})
+        arrays = replace(once, **{name: np.repeat(getattr(once, name), times, axis=0) for name in fields})
         for method in methods:
-            scaled = method != "FairPath"  # as many batches whatever the number of records
-            share = min(1.0, args.each / (whole[method] * times)) if times > 1 and scaled else args.effort
+            share = args.effort
+            if method in whole and method != "FairPath":  # which has as many batches whatever the number of records
+                share = min(1.0, args.each / (whole[method] * times))
             if not args.one_core:
                 torch.cuda.reset_peak_memory_stats()
             begun, used = time.time(), time.process_time()
@@ -458,6 +471,14 @@ def clock(names: list[str], args: argparse.Namespace) -> None:
                 else round(torch.cuda.max_memory_allocated() / 2**30, 2),
             )
             say(args, f"{method}, M = {times}, {100 * share:.0f} % of the epochs: {seconds:.1f} s")
+
+
+def read(name: str, args: argparse.Namespace) -> Any:
+    """Read a prepared split, or as many of its records as --rows says."""
+    from certifare_research.baselines.arrays import Arrays
+
+    arrays = Arrays.load(Path(args.arrays) / f"{name}.npz")
+    return subset(arrays, args.rows) if args.rows else arrays
 
 
 def _split(name: str) -> tuple[str, tuple[int, ...]]:
@@ -502,16 +523,22 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the training")
     parser.add_argument("--thin", type=int, help="at most so many settings per method")
-    parser.add_argument("--adversaries", type=int, default=8, help="settings per method that are attacked")
+    parser.add_argument("--adversaries", type=int, default=8, help="settings per method that are attacked; 0: none")
     parser.add_argument("--max-epochs", type=int, default=200, help="of the downstream networks")
     parser.add_argument("--rows", type=int, help="a random sample of the records")
-    parser.add_argument("--boosted", action="store_true", help="gradient boosting as a consumer of every code")
-    parser.add_argument("--trees", action="store_true", help="trees and forests on the first split of CA")
+    parser.add_argument(
+        "--classifiers",
+        type=lambda text: text.split(","),
+        default=["mlp50"],
+        help=f"comma-separated, trained on every code: {', '.join((*NETWORKS, *BY_CPU))}; mlp50 unless given",
+    )
     parser.add_argument("--tf32", action="store_true", help="matrix products in TensorFloat-32")
     parser.add_argument("--fuse", action="store_true", help="compile the losses; takes a minute, then saves time")
     parser.add_argument("--each", type=float, default=20, help="time: seconds for a setting on repeated records")
     parser.add_argument("--one-core", action="store_true", help="time: on one core, M = 1 alone")
+    parser.add_argument("--times", type=int, nargs="+", default=TIMES, help="time: how often records are repeated")
     parser.add_argument("--workers", type=int, default=12, help="jobs side by side")
+    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="processes that classify on the CPU")
     parser.add_argument("--scratch", default=".", help="folder for files of single jobs")
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which all jobs are ended")
     args = parser.parse_args()
@@ -528,6 +555,8 @@ def main() -> None:
             known = False
         if not known:
             parser.error(f"no data set {name!r}: choose from {', '.join(PARTS)}, with a split (ca-0)")
+    if unknown := set(args.classifiers) - {*NETWORKS, *BY_CPU}:
+        parser.error(f"no classifiers {', '.join(unknown)}: choose from {', '.join((*NETWORKS, *BY_CPU))}")
     if args.command == "prepare":
         prepare(args.names, Path(args.out))
     elif args.command == "time":
