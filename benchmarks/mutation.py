@@ -59,6 +59,8 @@ TESTS = {
         "test_sequence.py", "test_calibrated_certificate.py",
     ],
     "certificates/calibrated.py": ["test_calibrated.py", "test_calibrated_certificate.py", "test_planning.py"],
+    "certificates/planning.py": ["test_planning.py"],
+    "certificates/rounding.py": ["test_rounding.py"],
     "certificates/means.py": ["test_means.py"],
     "certificates/issuing.py": ["test_bounding.py", "test_certificate.py", "test_population.py"],
     "certificates/consequences.py": ["test_consequences.py", "test_certificate.py"],

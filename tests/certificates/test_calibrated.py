@@ -8,11 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from certifare.certificates import calibrated
 from certifare.certificates.calibrated import (
     CALIBRATED_METRICS,
+    CalibratedLimits,
+    _follows,
+    _integrated,
+    _order_statistic,
     _rank,
+    _simulate,
+    _tail_of_two,
     calibrated_bound,
     calibrated_limits,
+    check_gaps,
     check_metric,
     forecast_bound,
     sampled_bound,
@@ -181,6 +189,128 @@ def test_the_rank_is_the_least_whose_monte_carlo_error_is_small_enough(draws, ep
     rank = _rank(draws, epsilon)
     assert stats.binom.sf(rank - 1, draws, share) <= 1e-9
     assert stats.binom.sf(rank - 2, draws, share) > 1e-9
+
+
+def test_a_limit_is_the_distance_of_its_rank_from_either_end():
+    """Distances 1 … n in order; nothing is known where the rank is above n, and the outermost where it is n."""
+    least = next(n for n in range(100, 1_000) if _rank(n, 0.1) <= n)
+    for n in (least - 1, least, 5_000):
+        rank, sample = _rank(n, 0.1), np.arange(1.0, n + 1)
+        limits = _order_statistic(sample, 0.1, False), _order_statistic(sample, 0.1, True)
+        assert limits == ((0.0, 1.0) if n < least else (n + 1 - rank, rank))
+    assert _rank(least, 0.1) == least
+
+
+def test_distances_are_drawn_in_the_same_pieces_everywhere(monkeypatch):
+    """A million tables; of large plans a hundred million numbers, or a tenth of the tables. Streams depend on it."""
+    monkeypatch.setattr(calibrated, "_shares", lambda table, draws, rng: np.full((1, 1, draws), rng.random()))
+    for shape, draws, drawn, piece in (
+        ((3, 2), 1_000_000, 1_000_000, 2**20 // 6),
+        ((64, 2), 1_000_000, 781_250, 8_192),
+        ((4_096, 2), 1_000_000, 100_000, 128),
+        ((4_096, 2), 60_000, 60_000, 128),
+        ((20, 20), 1_000_000, 10**8 // (20 * 43), 2**20 // 400),
+        ((3, 2), 20_000, 20_000, 20_000),
+    ):
+        found = _simulate(np.ones(shape, dtype=np.int64), draws, 0, lambda shares: shares[0, 0])
+        assert len(found) == drawn
+        starts = np.flatnonzero(np.diff(found)) + 1
+        assert starts.tolist() == list(range(piece, drawn, piece))
+    again = _simulate(np.ones((3, 2), dtype=np.int64), 1_000, 0, lambda shares: shares[0, 0])
+    assert found[0] == again[0] != _simulate(np.ones((3, 2), dtype=np.int64), 1_000, 1, lambda shares: shares[0, 0])[0]
+
+
+def test_a_bound_to_choose_by_is_the_quantile_of_a_twentieth_of_the_draws(monkeypatch):
+    """At the rank that a bound has among all of them, in proportion."""
+    monkeypatch.setattr(calibrated, "_simulate", lambda table, draws, seed, measure: np.arange(draws, 0.0, -1.0))
+    assert sampled_bound(np.ones((3, 2), dtype=int), EPSILON) == _rank(1_000_000, EPSILON) * 50_000 // 1_000_000
+    assert sampled_bound([[500, 500], [501, 501]], EPSILON) == calibrated_bound([[500, 500], [501, 501]], EPSILON)
+
+
+def test_roundings_of_two_cells_are_covered():
+    """A billionth of a probability, and a trillionth of a distance."""
+    gaps = np.array([[30, 41], [20, 60]])
+    assert _tail_of_two(gaps, 1.0) == (0.0, 1e-9)
+    low, high = _tail_of_two(gaps, 0.0)
+    assert low < 1.0 - 1e-9
+    assert high == 1.0
+    limits = [_integrated(np.sort(gaps, axis=0).tobytes(), EPSILON, upper) for upper in (False, True)]
+    found = calibrated_limits(np.sort(gaps, axis=0), EPSILON)
+    assert found == pytest.approx((limits[0] - 1e-12, limits[1] + 1e-12), abs=1e-15)
+
+
+def test_the_largest_plan_and_the_levels_at_both_ends_are_bounded():
+    assert check_gaps([[2**40 - 1, 1], [1, 2**40 - 1]]).max() == 2**40 - 1
+    with pytest.raises(ArgumentError, match="More than 1,099,511,627,776 records"):
+        check_gaps([[2**40, 1], [1, 1]])
+    assert len(check_gaps(np.ones((4_096, 2), dtype=int))) == 4_096
+    with pytest.raises(ArgumentError, match="4,097 cells and 2 groups are too many"):
+        check_gaps(np.ones((4_097, 2), dtype=int))
+    two = [[500, 500], [501, 501]]
+    assert calibrated_bound(two, 0.5) < calibrated_bound(two, EPSILON) < calibrated_bound(two, 1e-4) < 0.1
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_a_stated_limit_follows_from_distances_if_few_are_beyond_it_and_it_is_little_worse(upper):
+    """As few as three standard errors allow; two hundredths, and the room that Monte Carlo takes, worse."""
+    n = 100_000
+    sample, table, few = np.arange(1, n + 1) / n, np.ones((3, 2), dtype=np.int64), int(stats.binom.isf(1e-3, n, 0.05))
+    own = _order_statistic(sample, 0.05, upper)
+    room = 0.02 * own + abs(own - np.quantile(sample, 0.95 if upper else 0.05))
+    best, outwards = (sample[n - few - 1], 1) if upper else (sample[few], -1)
+    for stated, follows in (
+        (best, True),
+        (best - outwards * 5e-13, True),
+        (best - outwards * 2e-12, False),
+        (own + outwards * (room - 1e-9), True),
+        (own + outwards * (room + 1e-9), False),
+    ):
+        assert _follows(table, sample, stated, 0.05, upper=upper) == follows
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_a_stated_limit_of_two_cells_follows_from_the_integral(upper):
+    gaps = np.array([[20, 41], [30, 60]])
+    own, outwards = calibrated_limits(gaps, 0.05)[upper], 1 if upper else -1
+    for stated, follows in (
+        (own, True),
+        (own - outwards * 1e-3, False),
+        (own + outwards * (0.02 * own + 4.9e-5), True),
+        (own + outwards * (0.02 * own + 5.1e-5), False),
+    ):
+        assert _follows(gaps, None, stated, 0.05, upper=upper) == follows
+
+
+@pytest.mark.parametrize(
+    ("gaps", "bound", "lower", "wrong"),
+    [
+        ([[10, 20]], 0.0, 0.0, None),
+        ([[10, 20]], 1e-12, 0.0, None),
+        ([[10, 20]], 2e-12, 0.0, "bound"),
+        ([[10, 20]], 0.0, 1e-12, "lower"),
+        ([[10, 20], [30, 40]], 0.0, 0.0, "bound"),
+        ([[10, 20], [30, 40]], 0.3, 0.0, "bound"),
+    ],
+)
+def test_limits_of_one_cell_and_of_nought(gaps, bound, lower, wrong):
+    assert CalibratedLimits(bound, lower, (bound,)).unsupported(gaps, EPSILON, 0) == wrong
+
+
+def test_pairs_of_groups_are_drawn_a_tenth_as_often(monkeypatch):
+    calls = []
+
+    def simulated(table, draws, seed, measure):
+        calls.append((draws, seed))
+        return _simulate(table, FEW, seed, measure)
+
+    monkeypatch.setattr(calibrated, "_simulate", simulated)
+    gaps = [[31, 42, 23], [35, 20, 46], [12, 35, 60]]
+    calibrated._sample.cache_clear()
+    limits = CalibratedLimits.of(gaps, EPSILON)
+    assert calls == [(1_000_000, 0), (100_000, 0)]
+    assert limits.unsupported(gaps, EPSILON, 5) is None
+    assert calls[2:] == [(1_000_000, 5), (100_000, 5)]
+    calibrated._sample.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from certifare import CellCounts, CertifareError, Certificate, certify_counts
 from certifare.certificates import Exclusion, Witness, difference_limit, hoeffding_radius
 from certifare.certificates.assumptions import ASSUMPTIONS, NOT_CLAIMED
 from certifare.certificates.claims import estimate_of, statistic
-from certifare.certificates.rounding import confidence_text, percent, percent_up, round_down, round_up
 from certifare.errors import ArgumentError, CountsError, DocumentError, GroupError
 
 
@@ -153,14 +152,14 @@ def test_bad_requests_are_refused(arguments, error, words):
 
 
 def test_bad_groups_are_refused():
-    with pytest.raises(GroupError, match="Group 'm' has no records"):
+    with pytest.raises(GroupError, match=r"Group 'm' has no records\. Leave"):
         certify_counts(CellCounts([[50, 0]], "fm"))
     with pytest.raises(GroupError, match=r"Group 'm' has 12 certification records, and at least 30 .*min_group_size="):
         certify_counts(CellCounts([[50, 12]], "fm"))
     assert certify_counts(CellCounts([[50, 12]], "fm"), min_group_size=12).bound < 1
     with pytest.raises(GroupError, match="Only one group, 'f'"):
         certify_counts(CellCounts([[50]], "f"))
-    with pytest.raises(GroupError, match="label '1'"):
+    with pytest.raises(GroupError, match="Group 'f' has 3 certification records with label '1', and"):
         certify_counts(CellCounts([[[50, 3], [50, 40]]], "fm", "01"), "equalized_odds_max")
 
 
@@ -191,12 +190,6 @@ def test_the_sentence():
     assert str(hopeless).startswith("no bound below 1")
     positives = certify_counts(CellCounts([[[900, 60], [800, 50]]], "fm", ["no", "yes"]), "equal_opportunity")
     assert str(positives).endswith("(60 + 50 records with label 'yes', 1 cells)")
-
-
-@given(st.floats(0, 1))
-def test_figures_are_rounded_to_the_safe_side(value):
-    assert float(round_down(value)) <= value <= float(round_up(value))
-    assert float(round_up(value)) - value <= 1.0001e-4
 
 
 def test_html_escapes_names():
@@ -328,23 +321,8 @@ def test_a_mean_has_a_witness_for_each_label():
 # -- What a certificate holds must agree, and nothing that it says may be left out ------------------------------------
 
 
-def test_no_confidence_is_rounded_up():
-    assert percent(0.95) == "95 %"
-    assert percent(0.99999996) == "99.999996 %"
-    assert percent(1 - 2**-53) == "99.99999999999999 %"
-    assert percent(1 - 0.05 / 3) == "98.3333 %"
-    assert confidence_text(0.9) == "0.9"
-    assert percent_up(0.1323001) == "13.3 %"
+def test_a_high_confidence_is_not_rounded_to_certainty():
     assert "99.999996 %" in str(certify_counts(GOOD, confidence=0.99999996))
-
-
-@given(st.floats(0.5, 1, exclude_max=True))
-def test_confidence_in_words_is_never_above_it(confidence):
-    from decimal import Decimal
-
-    exact = Decimal(repr(confidence))
-    for shown in (Decimal(confidence_text(confidence)), Decimal(percent(confidence)[:-2]) / 100):
-        assert exact - (1 - exact) / 100 <= shown <= exact
 
 
 @pytest.mark.parametrize("text", [*ASSUMPTIONS, *NOT_CLAIMED])

@@ -152,6 +152,30 @@ def test_a_value_is_left_out_if_a_group_has_fewer_records_than_asked_for():
     assert Claim(given="product", left_out=("boat",)).fitted(counts).left_out == ("boat", "home", "bike")
 
 
+def test_a_value_without_a_group_is_left_out_only_if_it_is_small():
+    """With 60 records of both groups together there would have been 30 of each."""
+    for first, second, left_out in ((59, 0, ("home",)), (60, 0, None), (59, 1, ("home",)), (59, 29, ("home",))):
+        counts = CellCounts([[[40, first], [40, second]]], ["f", "m"], ["car", "home"])
+        if left_out is None:
+            with pytest.raises(GroupError, match="No record of group 'm' among the 60"):
+                GIVEN.fitted(counts)
+        else:
+            assert GIVEN.fitted(counts).left_out == left_out
+    one = CellCounts([[[40, 5], [40, 1]]], ["f", "m"], ["car", "home"])
+    assert Claim(given="product", min_group_size=0).fitted(one).left_out == ()
+
+
+def test_a_value_left_out_has_fewer_records_than_each_that_is_claimed():
+    for smallest, accepted in ((29, True), (30, False), (31, False)):
+        counts = CellCounts([[[30, smallest], [90, 95]]], ["f", "m"], ["car", "home"])
+        claim = Claim(given="product", left_out=("home",))
+        if accepted:
+            claim.check_left_out(counts)
+        else:
+            with pytest.raises(GroupError, match="has as many records as another"):
+                claim.check_left_out(counts)
+
+
 def test_a_large_value_cannot_be_left_out():
     honest = issue(Evidence(BY_PRODUCT), GIVEN)
     hidden = issue(Evidence(BY_PRODUCT), Claim(given="product", left_out=("home",)))

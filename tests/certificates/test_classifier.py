@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from certifare import CellCounts, certify_counts
-from certifare.certificates import difference_limit
+from certifare.certificates import difference_limit, hoeffding_radius
 from certifare.certificates.claims import METRICS
 from certifare.certificates.tail import Tail, share_limit
 from certifare.errors import ArgumentError
@@ -139,3 +139,9 @@ def test_a_prediction_for_each_cell_is_asked_for(predictions):
 def test_probabilities_lie_between_nothing_and_one(outside):
     with pytest.raises(ArgumentError, match=r"in \[0, 1\]"):
         certify_counts(counts_of(2)).for_classifier([0.0, 0.5, outside, 1.0, 0.2])
+
+
+def test_the_limit_of_probabilities_is_that_of_hoeffding_rounded_up():
+    """Of groups that are alike: their spread times the radius, and 10⁻¹² for the rounding of their means."""
+    upper = certify_counts(CellCounts([[40, 50], [40, 50]], "fm")).for_classifier([0.25, 0.75]).upper
+    assert upper == 0.5 * hoeffding_radius(80, 100, 0.025) + 1e-12

@@ -235,12 +235,60 @@ def test_limits_within_a_label():
     [
         lambda c: c.score_gap(1, 0),
         lambda c: c.score_gap(0, float("inf")),
+        lambda c: c.score_gap(-float("inf"), 0),
+        lambda c: c.rate_for_impact_ratio(-0.01),
+        lambda c: c.under_shift(1.01),
         lambda c: c.under_group_noise([float("nan"), 0]),
+        lambda c: c.under_group_noise([-0.01, 0.5]),
     ],
 )
 def test_bad_arguments_are_refused(call):
     with pytest.raises(ArgumentError):
         call(certify_counts(CellCounts([[50, 40], [50, 60]], "fm")))
+
+
+def with_bound(bound):
+    """A certificate of this bound."""
+    made = certify_counts(CellCounts([[50, 40], [50, 60]], "fm"))
+    return msgspec.structs.replace(made, bound=bound, parts=(msgspec.structs.replace(made.parts[0], bound=bound),))
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        (lambda c: c.rate_for_impact_ratio(0.0), 0.25),
+        (lambda c: c.rate_for_impact_ratio(0.05), float(Fraction(25, 95))),
+        (lambda c: c.rate_for_impact_ratio(0.74), float(Fraction(25, 26))),
+        (lambda c: c.rate_for_impact_ratio(0.75), 1.0),
+        (lambda c: c.rate_for_impact_ratio(0.76), None),
+        (lambda c: c.impact_ratio(1.0), 0.75),
+        (lambda c: c.impact_ratio(0.05), 0.0),
+        (lambda c: c.score_gap(7, 7), 0.0),
+        (lambda c: c.score_gap(-2, 3), 1.25),
+        (lambda c: c.guessing_accuracy(), 0.625),
+        (lambda c: c.under_shift(0.375), 1.0),
+        (lambda c: c.under_group_noise([0.5, 0.25]), 1.0),
+        (lambda c: c.under_group_noise([0.5, 0.45]), 1.0),
+        (lambda c: c.under_group_noise([0.0, 0.0]), 0.25),
+    ],
+)
+def test_what_follows_from_a_bound_of_a_quarter(call, value):
+    """At the ends of what may be asked for, and of what may come out."""
+    found = call(with_bound(0.25))
+    assert found == (None if value is None else pytest.approx(value, abs=1e-15))
+
+
+def test_what_follows_in_words():
+    ratio = " of the group it selects most has selection rates whose ratio is at least 0.8."
+    assert with_bound(0.1).what_follows() == (
+        "Mean scores between 0 and 1 of two groups differ by at most 0.1000.",
+        f"A classifier that selects at least 50 %{ratio}",
+        "No rule guesses a record's group with a balanced accuracy above 0.5500.",
+    )
+    assert with_bound(0.95).what_follows() == (
+        "Mean scores between 0 and 1 of two groups differ by at most 0.9500.",
+        "No rule guesses a record's group with a balanced accuracy above 0.9750.",
+    )
 
 
 def test_sentences_are_rounded_to_the_safe_side():
@@ -282,7 +330,9 @@ def test_what_follows_is_allowed_or_refused(metric, consequence):
             declared.basis(Claim(metric=metric), ["f", "m", "x"])
 
 
-@pytest.mark.parametrize(("ratio", "rate"), [("0.8", "0.3"), ("0.5", "1"), ("0.9", "0.07"), ("0.99", "0.001")])
+@pytest.mark.parametrize(
+    ("ratio", "rate"), [("0.8", "0.3"), ("0.5", "1"), ("0.9", "0.07"), ("0.99", "0.001"), ("0.01", "1")]
+)
 def test_a_target_for_a_ratio_is_never_above_what_guarantees_it(ratio, rate):
     target = target_for_ratio(float(ratio), float(rate))
     wanted = Fraction(rate) * (1 - Fraction(ratio))

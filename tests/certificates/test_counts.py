@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from certifare import CellCounts, joint_cells
 from certifare.certificates import Exclusion
 from certifare.certificates.claims import estimate_of
-from certifare.certificates.counts import MAX_RECORDS, decode_counts
+from certifare.certificates.counts import GIVEN_MISSING, MAX_RECORDS, PlacedRecords, decode_counts, given_missing
 from certifare.errors import ArgumentError, CountsError, GroupError, TableError
 
 CELLS = [0, 1, 1, 0, 2]
@@ -170,6 +170,7 @@ def test_bad_names_are_refused():
     [
         ([0, 3], 3, "1 cell ids lie outside 0 … 2; the first is 3, at record 1"),
         ([-1, 0], 3, "first is -1"),
+        ([0, 5, 4], 3, "2 cell ids lie outside 0 … 2; the first is 5, at record 1"),
         ([0.5, 1], 3, "whole numbers"),
         ([[0, 1]], 3, "one id per record"),
         ([0, 0], 0, "at least one cell"),
@@ -371,3 +372,41 @@ def test_releases_have_as_many_cells_together_as_counts_are_exact():
     assert joint_cells([1], [2], n_cells=[2**26, 2**27])[1] == MAX_RECORDS
     with pytest.raises(CountsError, match="cells together"):
         joint_cells([1], [2], n_cells=[2**26 + 1, 2**27])
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], ["b", "a"]])
+def test_whose_group_is_missing_adds_no_label_whatever_it_is(labels):
+    counts = CellCounts.from_cells([0, 0], [None, "f"], labels, missing="drop")
+    assert counts.labels == (labels[1],)
+    assert counts.table.tolist() == [[[1]]]
+
+
+def test_counts_take_the_groups_and_labels_of_others_in_their_order():
+    counts = CellCounts([[[1, 2], [3, 4], [5, 6]]], "fmx", "01", [Exclusion("why", 3)])
+    other = CellCounts(np.ones((1, 2, 3), dtype=int), "xf", "120")
+    assert counts.like(other) == CellCounts([[[6, 0, 5], [2, 0, 1]]], "xf", "120", [Exclusion("why", 3)])
+    assert counts.like(other.without_labels()) == CellCounts([[11, 3]], "xf", exclusions=[Exclusion("why", 3)])
+    with pytest.raises(CountsError, match="No label '1' among '0'"):
+        counts.like(CellCounts([[[1], [2]]], "xf", "0"))
+    with pytest.raises(ArgumentError, match="have no labels"):
+        counts.without_labels().like(other)
+
+
+def test_some_of_the_placed_records_are_counted_without_the_others():
+    placed = PlacedRecords.of([0, 1, 1, 0], ["f", "m", None, "f"], list("0110"), 2, missing="drop")
+    assert placed.count() == CellCounts(
+        [[[2, 0], [0, 0]], [[0, 0], [0, 1]]], "fm", "01", [Exclusion("group missing", 1)]
+    )
+    some = placed.count(np.array([True, False, True, False]))
+    assert some == CellCounts([[[1, 0], [0, 0]], [[0, 0], [0, 0]]], "fm", "01")
+
+
+def test_a_missing_value_of_the_given_column_is_called_so():
+    counts = CellCounts([[1, 2]], "fm", exclusions=[Exclusion("group missing", 2), Exclusion("label missing", 3)])
+    assert given_missing(counts) == [Exclusion("group missing", 2), Exclusion(GIVEN_MISSING, 3)]
+
+
+def test_sensitive_features_have_a_column():
+    for empty in ({}, pd.DataFrame(index=range(2)), np.empty((2, 0))):
+        with pytest.raises(GroupError, match="has no column"):
+            CellCounts.from_cells([0, 1], empty)

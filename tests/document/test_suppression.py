@@ -221,3 +221,9 @@ def test_a_count_of_just_the_smallest_that_may_be_shown_is_shown():
     certificate = certify_counts(CellCounts([[500, 480], [6, 9], [4, 6], [490, 505]], ["f", "m"]))
     assert suppress(certificate, 10)[0].pools == ((1, 2),)
     assert suppress(certificate, 11)[0].pools == ((1, 2, 3),)
+
+
+def test_cells_that_favour_nobody_are_pooled_with_those_that_favour_the_second_group():
+    """Their difference is nought, so that either pool would do; files of one table are to be the same."""
+    certificate = certify_counts(CellCounts([[2, 2], [1, 3], [3, 1], [94, 94]], ["f", "m"]))
+    assert suppress(certificate, 3)[0].pools == ((0, 1),)
