@@ -21,11 +21,15 @@ from certifare.certification.certifying import TableSource, count_records
 from certifare.document import verify_document
 from certifare.encoders.records import table_of_records
 from certifare.engines import thresholds
-from certifare.engines.blocks import FramePiece
+from certifare.engines.blocks import BlockReader, FramePiece, Role
+from certifare.engines.clusters import open_on
 from certifare.engines.counting import CountRequest, PieceRecords
+from certifare.engines.parts import CertifyPart, RandomPlaces, Sampled, SampleDrawer
+from certifare.engines.spark import engine
 from certifare.errors import ArgumentError, MissingColumnError, RepeatedRecordsError, TableError, TrainingOverlapError
 from certifare.frontier import large
 from certifare.frontier.settings import Grid
+from certifare.tables.elsewhere import open_elsewhere
 from certifare.tables.frames import Frame
 from certifare.tables.reading import Reading
 from certifare.tables.stores import store_file
@@ -160,6 +164,25 @@ def test_columns_of_spark_may_have_any_name(spark: Any) -> None:
     frame = spark.createDataFrame(fresh, [name, "s.ex"])
     assert encoder.transform(frame).toArrow().column_names == [name]
     assert certify(encoder, frame, sensitive_features="s.ex").counts.n_records == 400
+
+
+def test_executors_of_spark_merge_results_in_order(
+    spark: Any, people: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seventy row groups, in three levels: the driver gets few results, and the sample is that of a stream."""
+    people.iloc[:2100].to_parquet(tmp_path / "people.parquet", row_group_size=30)
+    columns = tuple(people.columns)
+    roles = BlockReader((), (Role.of("paid"),), (Role.of("sex"),))
+    work = SampleDrawer(CertifyPart(RandomPlaces(columns, 1), 0.5), 0.5, columns, roles)
+    collected = []
+    collect = engine._collected
+    monkeypatch.setattr(engine, "_collected", lambda frame: collected.append(collect(frame)) or collected[-1])
+    with open_on("spark:", tmp_path / "people.parquet") as worker:
+        found = worker.reduce(work, Sampled.merge)
+    expected = open_elsewhere(str(tmp_path / "people.parquet")).reduce(work, Sampled.merge)
+    assert len(collected[0]) == 2
+    assert found.table.equals(expected.table)
+    assert (found.entries, found.totals) == (expected.entries, expected.totals)
 
 
 GRID = Grid(gammas=[0.9], min_cell_sizes=[50], cells=[2, 4, 8])

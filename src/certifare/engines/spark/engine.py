@@ -1,7 +1,8 @@
 """Count, sample and encode Spark DataFrames, or Parquet files, on executors.
 
 The work travels as bytes in a broadcast (:mod:`certifare.engines.wire`), each partition as Arrow data, and its result
-comes back as bytes. Executors need certifare, of the same version.
+comes back as bytes. Executors merge results, so that the driver gets few, however many partitions there are. They need
+certifare, of the same version.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ T = TypeVar("T")
 POLL_SECONDS = 0.5
 """How often Spark is asked how many tasks are done."""
 
+FAN_IN = 8
+"""Number of results that are merged at a time, by an executor or at last by the driver."""
+
+RESULT = "number int, result binary"
+"""Columns of the dataframe of results: the number of the piece, or of the pieces that were merged; and the result."""
+
 
 class SparkEngine:
     """Processes the partitions of a Spark DataFrame on its executors.
@@ -49,6 +56,11 @@ class SparkEngine:
         self._context = _context_of(frame)
         self.schema = to_arrow_schema(frame.schema)
 
+    @functools.cached_property
+    def _n_tasks(self) -> int:
+        """About how many partitions there are; Spark may join some when it reads other columns."""
+        return int(self._frame.rdd.getNumPartitions())
+
     def _tasks(self, names: list[str]) -> tuple[Any, Callable[..., Iterator[Piece]]]:
         """Return a dataframe whose partitions are tasks that read some columns, and what makes pieces of a task."""
         # Columns that the work does not read need not be moved to Python.
@@ -59,7 +71,13 @@ class SparkEngine:
         """Merge the results of ``work`` for all partitions, in order."""
         sent = self._context.broadcast(write_work(work))
         frame, pieces = self._tasks(list(work.columns))  # type: ignore[attr-defined]
-        parts = frame.mapInArrow(functools.partial(_run, sent, __version__, pieces), "number int, result binary")
+        parts = frame.mapInArrow(functools.partial(_run, sent, __version__, pieces), RESULT)
+        join = functools.partial(_merge, RESULTS[type(work)], merge)
+        n = self._n_tasks
+        while n > FAN_IN:
+            n = -(-n // FAN_IN)
+            together = parts.selectExpr(f"int(number / {FAN_IN}) AS bundle", "number", "result")
+            parts = together.repartition(n, "bundle").mapInArrow(join, RESULT)
         try:
             with _watching(self._context, progress):
                 rows = sorted(_collected(parts), key=lambda row: row[0])
@@ -111,9 +129,25 @@ def _run(
         raise RuntimeError(f"The executor has certifare {__version__}, the driver {version}: install the same version.")
     work = read_work(sent.value)
     for piece in pieces(batches):
-        yield pa.RecordBatch.from_pydict(
-            {"number": pa.array([piece.number], pa.int32()), "result": pa.array([to_bytes(work(piece))], pa.binary())}
-        )
+        yield _result(piece.number, work(piece))
+
+
+def _merge(
+    result: type[T], merge: Callable[[Sequence[T]], T], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Merge the results of each bundle of pieces, in order, on an executor."""
+    bundles: dict[int, list[tuple[int, bytes]]] = {}
+    for batch in batches:
+        for bundle, number, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            bundles.setdefault(bundle, []).append((number, content))
+    for bundle, parts in bundles.items():
+        merged = merge([from_bytes(content, result) for _, content in sorted(parts)])
+        yield _result(bundle, merged)
+
+
+def _result(number: int, result: Any) -> pa.RecordBatch:
+    columns = {"number": pa.array([number], pa.int32()), "result": pa.array([to_bytes(result)], pa.binary())}
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _partition(names: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
