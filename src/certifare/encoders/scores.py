@@ -6,11 +6,12 @@ their library as plain arrays and evaluated here, before and after they are save
 bit by bit.
 """
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,12 @@ WIDE = 32
 
 BLOCK_ROWS = 1 << 15
 
+BINNED_AT_ONCE = 1 << 19
+"""Numbers that LightGBM bins at a time: it keeps one byte of each, and needs some thirty to bin it."""
+
+Numbers: TypeAlias = Callable[[Any], NDArray[np.float64]]
+"""Makes one number of each of some records (a slice, or rows), when it is needed."""
+
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
@@ -80,30 +87,36 @@ class FeatureMap:
         """Return the codes of the categorical columns."""
         return {i: b.encode(fields[i].column) for i, b in enumerate(self.bins) if isinstance(b, CategoricalBins)}
 
+    def columns(
+        self,
+        fields: Sequence[Field],
+        codes: Mapping[int, NDArray[Any]],
+        means: Sequence[Numbers],
+        groups: NDArray[Any] | None = None,
+    ) -> list[Numbers]:
+        """List the numbers of a record: its columns, its group, then ``means``."""
+        found = [
+            _looked_up(np.append(np.arange(b.n_codes - 1.0), np.nan), codes[i])
+            if isinstance(b, CategoricalBins)
+            else _numbers_of(fields[i])
+            for i, b in enumerate(self.bins)
+        ]
+        if self.n_groups:
+            assert groups is not None  # noqa: S101  (asked for before records are scored)
+            known = np.append(np.arange(float(self.n_groups)), np.nan)
+            found.append(_looked_up(known, np.minimum(groups, self.n_groups)))
+        return [*found, *means]
+
     def rows(
         self,
         fields: Sequence[Field],
-        codes: dict[int, NDArray[Any]],
+        codes: Mapping[int, NDArray[Any]],
         means: Sequence[NDArray[np.float64]],
         groups: NDArray[Any] | None = None,
     ) -> NDArray[np.float64]:
-        """Numbers of each record: its columns, its group, then ``means``, (records, values) of each averaged column."""
-        width = self.n_numbers + sum(of_column.shape[1] for of_column in means)
-        matrix = np.empty((len(fields[0]), width))  # the largest thing there is: made once
-        if self.n_groups:
-            assert groups is not None  # noqa: S101  (asked for before records are scored)
-            matrix[:, self.n_numbers - 1] = np.where(groups < self.n_groups, groups, np.nan)
-        for i, (field, bins) in enumerate(zip(fields, self.bins, strict=True)):
-            if isinstance(bins, CategoricalBins):
-                matrix[:, i] = codes[i]
-                matrix[codes[i] == bins.missing_code, i] = np.nan
-            else:
-                matrix[:, i] = field.numbers()
-        place = self.n_numbers
-        for of_column in means:
-            matrix[:, place : place + of_column.shape[1]] = of_column
-            place += of_column.shape[1]
-        return matrix
+        """Make the numbers of a few records, with ``means`` (records, values) of each averaged column."""
+        of_means = [column.__getitem__ for of_column in means for column in of_column.T]
+        return np.column_stack([numbers(slice(None)) for numbers in self.columns(fields, codes, of_means, groups)])
 
     def means_in(
         self, codes: dict[int, NDArray[Any]], means: Sequence[NDArray[np.float64]]
@@ -253,17 +266,19 @@ def fit_scores(
     fold_of = _assign_folds(balanced, training.units, n_folds, stream(seed, "folds"))
     rare = _rare(targets, fold_of, n_folds)
     features = FeatureMap(training.bins, 0 if seen is None else len(seen.values))
-    codes = features.codes(training.fields)
+    codes = dict(enumerate(training.codes.columns))
     values = np.hstack([target_values(target) for target in targets])
     means = tuple(_means(codes[i], values, features.bins[i].n_codes) for i in features.averaged)
     part_of = _assign_folds(balanced, training.units, INNER_FOLDS, stream(seed, "inner folds"))
-    crossed = [_crossed_means(codes[i], values, features.bins[i].n_codes, part_of) for i in features.averaged]
-    matrix = features.rows(training.fields, codes, crossed, None if seen is None else seen.codes)
-    # A column without any value tells nothing, as a constant does.
-    matrix[:, np.isnan(matrix).all(axis=0)] = 0.0
+    crossed = [
+        numbers
+        for i in features.averaged
+        for numbers in _crossed_means(codes[i], values, features.bins[i].n_codes, part_of)
+    ]
+    columns = features.columns(training.fields, codes, crossed, None if seen is None else seen.codes)
     n_classes = tuple(len(target.values) for target in targets)
     out_of_fold = [np.empty((len(training), 1 if n == 2 else n)) for n in n_classes]
-    learner = _Boosting(matrix, score_settings(seed, len(training), matrix.shape[1]))
+    learner = _Boosting(columns, len(training), score_settings(seed, len(training), len(columns)))
     whole, tick = features.whole(means), counter((n_folds + 1) * len(targets))
 
     def fit(fold: int) -> tuple[Forest, ...]:
@@ -272,7 +287,7 @@ def fit_scores(
         models = tuple(Forest.of(model, whole) for model in fitted)
         own = np.flatnonzero(fold_of == fold)
         if len(own):
-            for scores, found in zip(out_of_fold, _score_rows(models, matrix, own), strict=True):
+            for scores, found in zip(out_of_fold, _score_rows(models, columns, own), strict=True):
                 scores[own] = found
         return models
 
@@ -282,26 +297,52 @@ def fit_scores(
     return Scores(features, means, models, n_classes), out_of_fold
 
 
+def _looked_up(table: NDArray[np.float64], codes: NDArray[Any]) -> Numbers:
+    """Make a number by looking up a code."""
+    return lambda rows: np.asarray(table[codes[rows]])
+
+
+def _numbers_of(field: Field) -> Numbers:
+    """Make a number by reading it."""
+    return lambda rows: field.take(rows).numbers()
+
+
 def _score_rows(
-    models: tuple[Forest, ...], matrix: NDArray[np.float64], rows: NDArray[np.int64]
+    models: tuple[Forest, ...], columns: Sequence[Numbers], rows: NDArray[np.int64]
 ) -> Sequence[NDArray[np.float64]]:
-    """Score rows of a matrix of numbers by each model."""
-    look_up = LookUp(models, matrix.shape[1])
-    codes = np.zeros((matrix.shape[1], len(rows)), dtype=np.uint16)
+    """Score some records by each model."""
+    look_up = LookUp(models, len(columns))
+    codes = np.zeros((len(columns), len(rows)), dtype=np.uint16)
     for i in look_up.used:
-        codes[i] = look_up.bins[i].encode(matrix[rows, i])
+        codes[i] = look_up.bins[i].encode(columns[i](rows))
     return look_up.score(codes)
 
 
 class _Boosting:
-    """LightGBM on some rows of a matrix, whose columns are binned once."""
+    """LightGBM on some records, whose numbers are binned once, a few columns at a time."""
 
-    def __init__(self, matrix: NDArray[np.float64], settings: dict[str, Any]) -> None:
-        from lightgbm import Dataset
-
+    def __init__(self, columns: Sequence[Numbers], n_records: int, settings: dict[str, Any]) -> None:
         self._settings = {name: value for name, value in settings.items() if name != "n_estimators"}
         self._rounds = settings["n_estimators"]
-        self._binned = Dataset(matrix, np.zeros(len(matrix)), params=self._settings).construct()
+        width = max(1, BINNED_AT_ONCE // n_records)
+        self._binned = self._bin(columns[:width], n_records)
+        for first in range(width, len(columns), width):
+            block = self._bin(columns[first : first + width], n_records)
+            with warnings.catch_warnings():
+                # It warns that it does not keep the numbers themselves.
+                warnings.simplefilter("ignore", UserWarning)
+                self._binned.add_features_from(block)
+
+    def _bin(self, columns: Sequence[Numbers], n_records: int) -> Any:
+        from lightgbm import Dataset
+
+        matrix = np.empty((n_records, len(columns)))
+        for own, numbers in zip(matrix.T, columns, strict=True):
+            own[:] = numbers(slice(None))
+            # A column without any value tells nothing, as a constant does.
+            if np.isnan(own).all():
+                own[:] = 0.0
+        return Dataset(matrix, np.zeros(n_records), params=self._settings).construct()
 
     def fit(self, rows: NDArray[np.int64], targets: Sequence[Levels], tick: Callable[[], Any]) -> list[Any]:
         """Fit a model for each target."""
@@ -364,8 +405,8 @@ def _means(codes: NDArray[Any], values: NDArray[np.float64], n_codes: int) -> ND
 
 def _crossed_means(
     codes: NDArray[Any], values: NDArray[np.float64], n_codes: int, part_of: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return the means for training records: each record's from the parts that it is not in."""
+) -> list[Numbers]:
+    """Return what makes the means of training records: each record's from the parts that it is not in."""
     place = codes.astype(np.int64) * INNER_FOLDS + part_of
     sizes, *sums = (
         np.bincount(place, weights=column, minlength=n_codes * INNER_FOLDS).reshape(n_codes, INNER_FOLDS)
@@ -376,4 +417,4 @@ def _crossed_means(
     means = [
         (table + SMOOTHING * mean) / (others[0] + SMOOTHING) for table, mean in zip(others[1:], overall, strict=True)
     ]
-    return np.column_stack([table.ravel()[place] for table in means])
+    return [lambda rows, table=table: table[codes[rows], part_of[rows]] for table in means]
