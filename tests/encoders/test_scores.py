@@ -4,11 +4,10 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from certifare import BoostedEncoder
-from certifare.encoders.forest import WORD
+from certifare.encoders.forest import WORD, Forest
 from certifare.encoders.scores import (
     SMOOTHING,
     FeatureMap,
-    _Boosting,
     _crossed_means,
     fit_scores,
     score_settings,
@@ -151,13 +150,13 @@ def test_means_of_a_category_leave_out_the_records_of_the_own_part():
 def test_the_library_and_the_lookup_score_alike(group_aware, monkeypatch):
     """What trees find from codes is what LightGBM predicts from the rows."""
     training, kept = training_of(), []
-    original = _Boosting.fit
+    original = Forest.of
 
-    def fit(self, rows, targets, tick):
-        kept.append(original(self, rows, targets, tick)[0])
-        return kept[-1:]
+    def keep(booster, whole):
+        kept.append(booster)
+        return original(booster, whole)
 
-    monkeypatch.setattr(_Boosting, "fit", fit)
+    monkeypatch.setattr(Forest, "of", keep)
     scores, _ = fit_scores(training, [training.labels[0]], 2, 0, group_aware=group_aware)
     groups = training.groups.codes if group_aware else None
     codes = scores.features.codes(training.fields)

@@ -135,7 +135,7 @@ class SquareSource:
         self._codes = np.array(codes, dtype=np.uint16)
         self._offsets = np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
         self._squares: dict[int, NDArray[np.intp]] = {}
-        self._histograms: dict[int, Histogram] = {}
+        self._histograms: dict[int, Histogram] = {}  # of nodes whose squares are more than the codes of a column
 
     def root(self) -> Histogram:
         """Count all squares."""
@@ -146,14 +146,18 @@ class SquareSource:
     def split(
         self, node: int, column: int, goes_left: NDArray[np.bool_], left: int, right: int
     ) -> tuple[Histogram, Histogram]:
-        """Split a node's squares; the smaller part is counted, the other is the difference."""
-        squares, parent = self._squares.pop(node), self._histograms.pop(node)
+        """Split a node's squares. Of many, the smaller part is counted, and the other is the difference."""
+        squares, parent = self._squares.pop(node), self._histograms.pop(node, None)
         side = goes_left[self._codes[column, squares]]
         self._squares[left], self._squares[right] = squares[side], squares[~side]
         small, large = (left, right) if 2 * side.sum() <= len(side) else (right, left)
-        self._histograms[small] = self._count(self._squares[small])
-        self._histograms[large] = parent - self._histograms[small]
-        return self._histograms[left], self._histograms[right]
+        found = {small: self._count(self._squares[small])}
+        found[large] = self._count(self._squares[large]) if parent is None else parent - found[small]
+        for child, histogram in found.items():
+            # A few squares are counted as fast as two tables are subtracted, and tables of all nodes take much memory.
+            if len(self._squares[child]) * len(self._codes) > self._offsets[-1]:
+                self._histograms[child] = histogram
+        return found[left], found[right]
 
     def _count(self, squares: NDArray[np.intp]) -> Histogram:
         counts = np.zeros((self._counts.shape[1], int(self._offsets[-1])), dtype=np.int64)

@@ -278,13 +278,14 @@ def fit_scores(
     columns = features.columns(training.fields, codes, crossed, None if seen is None else seen.codes)
     n_classes = tuple(len(target.values) for target in targets)
     out_of_fold = [np.empty((len(training), 1 if n == 2 else n)) for n in n_classes]
-    learner = _Boosting(columns, len(training), score_settings(seed, len(training), len(columns)))
-    whole, tick = features.whole(means), counter((n_folds + 1) * len(targets))
+    learner = _Boosting(
+        columns, len(training), score_settings(seed, len(training), len(columns)), features.whole(means)
+    )
+    tick = counter((n_folds + 1) * len(targets))
 
     def fit(fold: int) -> tuple[Forest, ...]:
         """Fit a model for each target on all records but those of a fold, and score these."""
-        fitted = learner.fit(np.flatnonzero((fold_of != fold) | rare), targets, tick)
-        models = tuple(Forest.of(model, whole) for model in fitted)
+        models = learner.fit(np.flatnonzero((fold_of != fold) | rare), targets, tick)
         own = np.flatnonzero(fold_of == fold)
         if len(own):
             for scores, found in zip(out_of_fold, _score_rows(models, columns, own), strict=True):
@@ -319,11 +320,17 @@ def _score_rows(
 
 
 class _Boosting:
-    """LightGBM on some records, whose numbers are binned once, a few columns at a time."""
+    """LightGBM on some records, whose numbers are binned once, a few columns at a time.
 
-    def __init__(self, columns: Sequence[Numbers], n_records: int, settings: dict[str, Any]) -> None:
+    - ``whole``: which numbers are whole.
+    """
+
+    def __init__(
+        self, columns: Sequence[Numbers], n_records: int, settings: dict[str, Any], whole: Sequence[bool]
+    ) -> None:
         self._settings = {name: value for name, value in settings.items() if name != "n_estimators"}
         self._rounds = settings["n_estimators"]
+        self._whole = whole
         width = max(1, BINNED_AT_ONCE // n_records)
         self._binned = self._bin(columns[:width], n_records)
         for first in range(width, len(columns), width):
@@ -344,20 +351,22 @@ class _Boosting:
                 own[:] = 0.0
         return Dataset(matrix, np.zeros(n_records), params=self._settings).construct()
 
-    def fit(self, rows: NDArray[np.int64], targets: Sequence[Levels], tick: Callable[[], Any]) -> list[Any]:
+    def fit(self, rows: NDArray[np.int64], targets: Sequence[Levels], tick: Callable[[], Any]) -> tuple[Forest, ...]:
         """Fit a model for each target."""
         from lightgbm import train
 
         records = self._binned.subset(rows.tolist()).construct()
-        fitted = []
+        models = []
         for target in targets:
             records.set_label(target.codes[rows])
             n = len(target.values)
             objective = {"objective": "binary"} if n == 2 else {"objective": "multiclass", "num_class": n}
             # Otherwise the model would be written to text and read again, only to be written once more.
-            fitted.append(train({**self._settings, **objective}, records, self._rounds, keep_training_booster=True))
+            model = train({**self._settings, **objective}, records, self._rounds, keep_training_booster=True)
+            models.append(Forest.of(model, self._whole))
+            del model  # it holds histograms of all its leaves
             tick()
-        return fitted
+        return tuple(models)
 
 
 def _assign_folds(

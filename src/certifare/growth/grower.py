@@ -128,20 +128,20 @@ def grow(
     search = SplitSearch(bins, criterion, classes=counts[0], min_cell_size=min_cell_size, orderings=orderings)
     distant = cast(DistantSource, source) if hasattr(source, "ahead") else None
     splits: list[Split] = []
-    queue: list[tuple[float, int, Split, Histogram]] = []
+    queue: list[_Possible] = []
 
     def consider(node: int, histogram: Histogram) -> None:
         split = search.best(node, histogram) if counts[node].sum() >= 2 * min_cell_size else None
         if split is not None:
-            heapq.heappush(queue, (-split.gain, node, split, histogram))
+            heapq.heappush(queue, (-split.gain, node, split, histogram.left(split.column, split.goes_left)))
 
     if max_cells > 1:
         consider(0, histogram)
     while queue and len(splits) + 1 < max_cells:
-        _, node, split, histogram = _pop_first(queue)
+        _, node, split, of_left = _pop_first(queue)
         left, right = 2 * len(splits) + 1, 2 * len(splits) + 2
         splits.append(split)
-        counts.append(histogram.left(split.column, split.goes_left))
+        counts.append(of_left)
         counts.append(counts[node] - counts[left])
         if progress is not None:
             progress(len(splits) + 1)
@@ -155,7 +155,11 @@ def grow(
     return Growth(tuple(splits), np.array(counts, dtype=np.int64))
 
 
-def _pop_first(queue: list[tuple[float, int, Split, Histogram]]) -> tuple[float, int, Split, Histogram]:
+_Possible = tuple[float, int, Split, NDArray[np.int64]]
+"""A split that may be next: its negative gain, its node, and the records of each class that it sends left."""
+
+
+def _pop_first(queue: list[_Possible]) -> _Possible:
     """Return the entry with the largest gain; among those equal up to the tolerance, the one with the first node."""
     tied = [heapq.heappop(queue)]
     while queue and tied[0][0] + TOLERANCE >= queue[0][0]:
@@ -167,7 +171,7 @@ def _pop_first(queue: list[tuple[float, int, Split, Histogram]]) -> tuple[float,
     return chosen
 
 
-def _probable(queue: list[tuple[float, int, Split, Histogram]], most: int, min_cell_size: int) -> list[Split]:
+def _probable(queue: list[_Possible], most: int, min_cell_size: int) -> list[Split]:
     """Return the first splits of the queue whose children may split again: they will probably be requested next."""
     first = [split for _, _, split, _ in heapq.nsmallest(most, queue)]
     return [split for split in first if max(split.left_count, split.right_count) >= 2 * min_cell_size]
