@@ -14,7 +14,7 @@ import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
@@ -183,16 +183,24 @@ class Fingerprint:
     def of_parts(cls, parts: Sequence[Sequence[Field]]) -> "Fingerprint":
         """Hash the records of several tables with the same columns, with a fresh random salt."""
         salt, n = secrets.token_bytes(16), sum(len(fields[0]) for fields in parts)
-        samples = merge_samples([samples_of(fields, salt, n) for fields in parts])
+        hashes = [view_hashes(fields, salt) for fields in parts]
+        samples = (
+            HashSample.merge([HashSample.of(own, n, most) for own in of_view], most)
+            for of_view, most in zip(zip(*hashes, strict=True), mosts(len(hashes[0])), strict=True)
+        )
         return cls.from_samples(salt, [field.name for field in parts[0]], samples)
 
     @classmethod
-    def from_samples(cls, salt: bytes, names: Sequence[str], samples: Sequence[HashSample]) -> "Fingerprint":
-        """Make the fingerprint of records, given samples of all views' hashes."""
-        whole = [sample.sorted(most) for sample, most in zip(samples, mosts(len(samples)), strict=True)]
-        # A table in which every row was copied is the same sample of people as without the copies.
-        divisor = max(1, int(np.gcd.reduce(whole[0].counts)))
-        return cls(salt, tuple(names), tuple(View.of(sample, divisor) for sample in whole))
+    def from_samples(cls, salt: bytes, names: Sequence[str], samples: Iterable[HashSample]) -> "Fingerprint":
+        """Make the fingerprint of records, given samples of all views' hashes, which are taken one at a time."""
+        views: list[View] = []
+        divisor = 0
+        for sample, most in zip(samples, mosts(n_views(len(names))), strict=True):
+            whole = sample.sorted(most)
+            # A table in which every row was copied is the same sample of people as without the copies.
+            divisor = divisor or max(1, int(np.gcd.reduce(whole.counts)))
+            views.append(View.of(whole, divisor))
+        return cls(salt, tuple(names), tuple(views))
 
     def overlap(self, fields: Sequence[Field]) -> Overlap:
         """Look up records, and judge what was found."""
@@ -309,21 +317,24 @@ def mosts(n: int) -> list[int]:
     return [MOST_HASHES, *[MOST_COARSE] * (n - 1)]
 
 
-def view_hashes(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
+def view_hashes(fields: Sequence[Field], salt: bytes) -> list[NDArray[np.uint64]]:
     """Hash records as each view sees them: all columns at each rounding, then both halves of the columns."""
     if len(fields) == 1:
-        return hash_rounded(fields, salt, DIGITS[:1])
+        return list(hash_rounded(fields, salt, DIGITS[:1]))
     # Which columns are in which half is the salt's choice.
     order = sorted(
         range(len(fields)),
         key=lambda i: hashlib.blake2b(f"{i}\x00half".encode(), key=salt, digest_size=8).digest(),
     )
-    halves = [
+    of_one, of_other = (
         hash_rounded([fields[i] for i in sorted(part)], salt, DIGITS)
         for part in (order[: len(order) // 2], order[len(order) // 2 :])
-    ]
+    )
     seen_by_half = [DIGITS.index(digits) for digits in HALF_DIGITS]
-    return np.concatenate([mix(halves[0] ^ mix(halves[1])), *(half[seen_by_half] for half in halves)])
+    alone = [half[i].copy() for half in (of_one, of_other) for i in seen_by_half]
+    for one, other in zip(of_one, of_other, strict=True):
+        one[:] = mix(one ^ mix(other))
+    return [*of_one, *alone]
 
 
 def view_words(position: int) -> str:
