@@ -481,35 +481,38 @@ class Selection:
         return tests, 120 + 10 * sum(self.seconds.get(test, 0.0) for test in found or self.seconds)
 
 
-def prepare(tree: Tree, module: str) -> Selection:
-    """Run a module's tests as it is, to see which run which line, and with a fault that none can miss."""
+def prepare(tree: Tree, modules: Sequence[str]) -> dict[str, Selection]:
+    """Run the tests of modules as they are, to see which run which line; and of each with a fault that none can miss."""
     from coverage import CoverageData
 
-    tests = [os.path.normpath(CERTIFICATES + name) for name in TESTS[module]]
-    missing = [name for name in tests if not (REPOSITORY / name).is_file()]
+    files = {module: [os.path.normpath(CERTIFICATES + name) for name in TESTS[module]] for module in modules}
+    missing = [name for names in files.values() for name in names if not (REPOSITORY / name).is_file()]
     if missing:
-        raise SystemExit(f"There are no tests {', '.join(missing)} for {module}.")
-    tests.append(str(PACKAGE / module))  # its examples
-    measured = [
-        f"--cov={(PACKAGE / module).parent}",
-        "--cov-context=test",
-        "--cov-report=",
-        "--durations=0",
-        "-vv",
-        "--tb=short",
-    ]
-    status, output = tree.pytest(tests, tree.compiled, 3600, *measured, keep=True)
+        raise SystemExit(f"There are no tests {', '.join(missing)}.")
+    for module in modules:
+        files[module].append(str(PACKAGE / module))  # its examples
+    measured = [f"--cov={folder}" for folder in sorted({str((PACKAGE / module).parent) for module in modules})]
+    measured += ["--cov-context=test", "--cov-report=", "--durations=0", "-vv", "--tb=short"]
+    # A file once, wherever it is named: many tests are of several modules.
+    tests = list(dict.fromkeys(name for names in files.values() for name in names))
+    status, output = tree.pytest(tests, tree.compiled, 7200, *measured, keep=True)
     if status != 0:
-        raise SystemExit(f"The tests of {module} fail without any change:\n{output[-2000:]}")
+        raise SystemExit(f"The tests fail without any change:\n{output[-2000:]}")
     seconds = {test: float(taken) for taken, test in re.findall(r"^([\d.]+)s call +(\S.*)$", output, re.MULTILINE)}
     data = CoverageData(str(tree.folder / ".coverage"))
     data.read()
-    contexts = data.contexts_by_lineno(str(tree.folder / PACKAGE / module))
-    by_line = {line: sorted({c.rpartition("|")[0] for c in found if c}) for line, found in contexts.items()}
-    broken = (REPOSITORY / PACKAGE / module).read_bytes() + b"\nraise ArithmeticError\n"
-    if tree.run(module, broken, tests, 3600) is None:
-        raise SystemExit(f"The tests of {module} do not import the copy that mutants change.")
-    return Selection(tests, by_line, seconds)
+    selections = {}
+    for module in modules:
+        own = {test: taken for test, taken in seconds.items() if test.partition("::")[0] in files[module]}
+        by_line = {}
+        for line, found in data.contexts_by_lineno(str(tree.folder / PACKAGE / module)).items():
+            names = {context.rpartition("|")[0] for context in found}
+            by_line[line] = sorted(name for name in names if name.partition("::")[0] in files[module])
+        selections[module] = Selection(files[module], by_line, own)
+        broken = (REPOSITORY / PACKAGE / module).read_bytes() + b"\nraise ArithmeticError\n"
+        if tree.run(module, broken, files[module], 3600) is None:
+            raise SystemExit(f"The tests of {module} do not import the copy that mutants change.")
+    return selections
 
 
 def chosen(arguments: argparse.Namespace) -> list[Mutant]:
@@ -605,9 +608,8 @@ def run_all(waiting: list[Mutant], folder: Path, processes: int) -> dict[Mutant,
         return noticed
 
     modules = sorted({mutant.module for mutant in waiting})
+    selections = with_tree(partial(prepare, modules=modules)) if modules else {}
     with ThreadPoolExecutor(processes) as pool:
-        found = pool.map(lambda module: with_tree(partial(prepare, module=module)), modules)
-        selections = dict(zip(modules, found, strict=True))
         return dict(zip(waiting, pool.map(partial(one, selections), waiting), strict=True))
 
 

@@ -310,6 +310,9 @@ def test_pairs_of_groups_are_drawn_a_tenth_as_often(monkeypatch):
     assert calls == [(1_000_000, 0), (100_000, 0)]
     assert limits.unsupported(gaps, EPSILON, 5) is None
     assert calls[2:] == [(1_000_000, 5), (100_000, 5)]
+    two = [[31, 42], [35, 20]]
+    assert CalibratedLimits.of(two, EPSILON).unsupported(two, EPSILON, 5) is None
+    assert len(calls) == 4  # two cells of two groups need no draws
     calibrated._sample.cache_clear()
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from certifare.certificates import CellCounts, Claim, Witness, certify_counts
 from certifare.certificates.bounding import Evidence
-from certifare.certificates.claims import METRICS, choose_witnesses
+from certifare.certificates.claims import METRICS, choose_witnesses, stratum_table
 from certifare.certificates.issuing import issue
-from certifare.errors import ArgumentError, GroupError
+from certifare.errors import ArgumentError, CountsError, GroupError
 
 BY_LABEL = CellCounts([[[500, 90], [480, 60]], [[500, 60], [520, 90]]], ["f", "m"], ["no", "yes"])
 
@@ -47,6 +47,16 @@ def test_a_claim_knows_its_strata_and_its_share_of_epsilon():
         odds.strata(BY_LABEL.without_labels())
     with pytest.raises(ArgumentError):
         Claim(metric="equal_opportunity", positive="perhaps").strata(BY_LABEL)
+
+
+def test_records_of_one_label_are_those_of_the_counts_with_it():
+    for label in ("no", "yes"):
+        assert stratum_table(BY_LABEL, label).tolist() == BY_LABEL.given_label(label).table.tolist()
+    assert stratum_table(BY_LABEL, None).tolist() == [[590, 540], [560, 610]]
+    with pytest.raises(CountsError, match="No label 'perhaps'"):
+        stratum_table(BY_LABEL, "perhaps")
+    with pytest.raises(ArgumentError, match="no labels"):
+        stratum_table(BY_LABEL.without_labels(), "yes")
 
 
 def test_the_positive_label_is_known_by_its_name():

@@ -167,7 +167,7 @@ def test_a_value_without_a_group_is_left_out_only_if_it_is_small():
 
 def test_a_value_left_out_has_fewer_records_than_each_that_is_claimed():
     for smallest, accepted in ((29, True), (30, False), (31, False)):
-        counts = CellCounts([[[30, smallest], [90, 95]]], ["f", "m"], ["car", "home"])
+        counts = CellCounts([[[30, smallest, 80], [90, 95, 80]]], ["f", "m"], ["car", "home", "boat"])
         claim = Claim(given="product", left_out=("home",))
         if accepted:
             claim.check_left_out(counts)

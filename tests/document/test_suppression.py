@@ -217,6 +217,10 @@ def test_a_count_of_just_the_smallest_that_may_be_shown_is_shown():
     certificate = certify_counts(CellCounts([[500, 480], [10, 15], [490, 505]], ["f", "m"]))
     assert suppress(certificate, 10)[0].pools == ()
     assert suppress(certificate, 11)[0].pools == ((1, 2),)
+    # Nor are two of them pooled.
+    certificate = certify_counts(CellCounts([[500, 480], [10, 15], [11, 16], [479, 489]], ["f", "m"]))
+    assert suppress(certificate, 10)[0].pools == ()
+    assert suppress(certificate, 11)[0].pools == ((1, 2),)
     # A pool that has just so many takes in no other cell.
     certificate = certify_counts(CellCounts([[500, 480], [6, 9], [4, 6], [490, 505]], ["f", "m"]))
     assert suppress(certificate, 10)[0].pools == ((1, 2),)

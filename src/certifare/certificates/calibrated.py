@@ -398,7 +398,7 @@ def _simulate(table: Gaps, draws: int, seed: int, measure: _Measure) -> NDArray[
     """
     k, groups = table.shape
     draws = max(min(draws, DRAWS // 10), min(draws, _BUDGET // (k * _work(groups))))
-    piece = max(1, min(draws, _AT_ONCE // (k * groups)))
+    piece = min(draws, _AT_ONCE // (k * groups))
     digest = hashlib.sha256(repr(table.tolist()).encode()).hexdigest()
     starts = range(0, draws, piece)
 

@@ -384,7 +384,7 @@ class Claim:
             raise GroupError(f"Every value of {self.given!r} is left out: nothing is compared.")
         for label in strata:
             for attribute, groups in self._sizes(counts, label):
-                check_sizes(groups, attribute, self.records_of(label), max(1, self.min_group_size))
+                check_sizes(groups, attribute, self.records_of(label), self.min_group_size)
         return strata
 
     def check_left_out(self, counts: CellCounts) -> None:
