@@ -482,7 +482,7 @@ class Selection:
 
 
 def prepare(tree: Tree, modules: Sequence[str]) -> dict[str, Selection]:
-    """Run the tests of modules as they are, to see which run which line; and of each with a fault that none can miss."""
+    """Run tests of modules as they are, to see which run which line; and of each with a fault that none can miss."""
     from coverage import CoverageData
 
     files = {module: [os.path.normpath(CERTIFICATES + name) for name in TESTS[module]] for module in modules}
