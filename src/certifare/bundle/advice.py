@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from certifare.bundle.measuring import Measured
-from certifare.certificates.rounding import percent
+from certifare.certificates.rounding import percent, round_up_digits
 from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.target import growth_needed
 
@@ -63,11 +63,11 @@ def advise(
     certify_records = len(search.certify_sample.table)
     if known and min(known) > 1.0:
         factor = min(known)
-        total = _round_up(factor * len(search.table))
+        total, certified = (round_up_digits(factor * n, 2) for n in (len(search.table), certify_records))
         advice.append(
             Advice(
                 f"About {total:,} records instead of {len(search.table):,} would do, at this estimate of the distance: "
-                f"{_round_up(factor * certify_records):,} of them to certify on, instead of {certify_records:,}.",
+                f"{certified:,} of them to certify on, instead of {certify_records:,}.",
                 records=total,
             )
         )
@@ -120,13 +120,6 @@ def _next_look(search: Search | CalibratedSearch) -> Advice:
         f"be reached any more, and both looks together hold with {percent(after.joint(confidence))} "
         f"(--confidence {after.joint(confidence):.4g}). {fresh}"
     )
-
-
-def _round_up(number: float) -> int:
-    """Two significant digits are enough for a forecast."""
-    digits = max(0, math.floor(math.log10(max(number, 1.0))) - 1)
-    step: int = 10**digits
-    return math.ceil(number / step) * step
 
 
 def warn_of_little(search: Search | CalibratedSearch, measured: Measured, target: float | None, min_cells: int) -> str:

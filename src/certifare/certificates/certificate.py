@@ -358,8 +358,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dictionaries, strings and numbers, ready for JSON."""
-        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=encode_counts)
-        return document
+        return dict(msgspec.to_builtins(self, enc_hook=encode_counts))
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Certificate:

@@ -11,6 +11,7 @@ import numpy as np
 
 from certifare.certificates.certificate import Certificate
 from certifare.certificates.claims import combine, pair_of
+from certifare.certificates.rounding import round_up_digits
 
 
 def distance_by_chance(certificate: Certificate) -> float:
@@ -50,9 +51,7 @@ def records_to_confirm(certificate: Certificate, target: float) -> int | None:
     if true >= target:
         return None
     falls = by_chance + certificate.bound - certificate.estimate
-    needed = math.ceil(certificate.counts.n_records * (falls / (target - true)) ** 2)
-    unit: int = 10 ** max(0, len(str(needed)) - 3)
-    return -(-needed // unit) * unit
+    return round_up_digits(certificate.counts.n_records * (falls / (target - true)) ** 2, 3)
 
 
 def confirming_words(needed: int | None, target: float) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates.calibrated import DRAWS, MOST_RECORDS, Gaps, calibrated_bound, forecast_bound
+from certifare.certificates.rounding import round_up_digits
 from certifare.errors import ArgumentError
 
 #: Numbers of cells that a table of plans shows.
@@ -92,7 +93,7 @@ def records_needed(target: float, cells: int, shares_by_group: Mapping[str, floa
         if records >= most:
             raise ArgumentError(f"target={target:g}: more records than can be planned for ({most:,}) would be needed.")
         records = min(most, math.ceil(records * 1.01))
-    return _three_digits(records)
+    return round_up_digits(records, 3)
 
 
 def plan_words(rows: Sequence[PlanRow], sizes_by_group: Mapping[str, int], target: float | None = None) -> str:
@@ -132,9 +133,3 @@ def _check_sizes(sizes_by_group: Mapping[str, int]) -> list[int]:
 def _sizes(records: int, shares: NDArray[np.float64]) -> list[int]:
     """Return the records of each group, given the number of all records."""
     return [max(1, math.floor(records * share)) for share in shares]
-
-
-def _three_digits(number: int) -> int:
-    """Round up to three digits."""
-    unit: int = 10 ** max(0, len(str(number)) - 3)
-    return -(-number // unit) * unit

@@ -35,6 +35,17 @@ def percent_up(rate: float) -> str:
     return f"{(100 * Decimal(repr(float(rate)))).quantize(Decimal('0.1'), ROUND_CEILING).normalize():f} %"
 
 
+def round_up_digits(number: float, digits: int) -> int:
+    """Return a whole number of so many digits, then zeros, that is not below the number.
+
+    >>> round_up_digits(5834, 3), round_up_digits(12.3, 2)
+    (5840, 13)
+    """
+    whole = math.ceil(number)
+    unit: int = 10 ** max(0, len(str(whole)) - digits)
+    return -(-whole // unit) * unit
+
+
 def _shown(confidence: float) -> Decimal:
     # The number as written, not the nearest binary number: 0.95, not 0.94999…
     value = Decimal(repr(float(confidence)))

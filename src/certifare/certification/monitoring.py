@@ -33,7 +33,7 @@ from certifare.certificates.exact import epsilon_at
 from certifare.errors import ArgumentError, CertifareError, CountsError, FileError, GroupError
 from certifare.foundation.formatting import listing
 from certifare.foundation.randomness import stream
-from certifare.foundation.storage import atomic_file, distinct_keys, open_regular
+from certifare.foundation.storage import atomic_file, distinct_keys, read_regular
 
 FORMAT: Literal["certifare/history"] = "certifare/history"
 VERSION = 3
@@ -422,8 +422,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=encode_counts)
-        return document
+        return dict(msgspec.to_builtins(self, enc_hook=encode_counts))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the history, completely or not at all."""
@@ -433,11 +432,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> History:
         """Read and validate a history."""
-        try:
-            with open_regular(path, replaceable=True) as file:
-                content = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise FileError(f"The file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error
+        content = read_regular(path, MAX_BYTES + 1, replaceable=True)
         if len(content) > MAX_BYTES:
             raise FileError(f"{os.fspath(path)!r} is larger than {MAX_BYTES >> 20} MB, too large for a history.")
         try:

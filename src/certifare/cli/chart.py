@@ -11,6 +11,8 @@ from certifare.frontier.sweeping import Point
 #: Mark and colour of each kind of encoder on the front. The mark alone tells them apart.
 MARKS = {"boosted": ("o", "cyan"), "tree": ("+", "green"), "calibrated": ("c", "blue")}
 OTHER = ("*", "")
+#: Lines of the drawing, without its axes.
+HEIGHT = 12
 
 
 def draw_points(
@@ -21,12 +23,11 @@ def draw_points(
     *,
     utility: str = "utility",
     width: int = 60,
-    height: int = 12,
 ) -> Text:
     """Draw utility (upwards) against the bound (to the right).
 
     All ``points`` are dots, those of the ``front`` have the mark of their kind, the chosen one is a diamond and the
-    target a vertical line. Width and height are those of the drawing in characters, without its axes.
+    target a vertical line. The width is that of the drawing in characters, without its axes.
     """
     # A point that is beaten by everything would press the front into a corner.
     shown = [*front, *([] if chosen is None else [chosen])]
@@ -35,13 +36,13 @@ def draw_points(
     margin = max(0.05 * (high_y - low_y), 0.002)
     low_y, high_y = low_y - margin, high_y + margin
 
-    canvas: list[list[tuple[str, str]]] = [[(" ", "")] * width for _ in range(height)]
+    canvas: list[list[tuple[str, str]]] = [[(" ", "")] * width for _ in range(HEIGHT)]
 
     def column(bound: float) -> int:
         return min(width - 1, int(bound / high_x * width))
 
     def row(value: float) -> int:
-        return height - 1 - min(height - 1, int((value - low_y) / (high_y - low_y) * height))
+        return HEIGHT - 1 - min(HEIGHT - 1, int((value - low_y) / (high_y - low_y) * HEIGHT))
 
     if target is not None:
         for line in canvas:
@@ -56,7 +57,7 @@ def draw_points(
 
     text = Text(no_wrap=True)
     for i, line in enumerate(canvas):
-        label = f"{high_y:.1%}" if i == 0 else f"{low_y:.1%}" if i == height - 1 else ""
+        label = f"{high_y:.1%}" if i == 0 else f"{low_y:.1%}" if i == HEIGHT - 1 else ""
         text.append(f"{label:>7} ┤" if label else "        │")
         for character, style in line:
             text.append(character, style)

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from certifare.cli.terminal import err, print_json, printable, with_outcome
 from certifare.errors import CertifareError
+from certifare.foundation.formatting import shortened
 from certifare.foundation.storage import nothing_overwritten
 
 #: Exit statuses, beside 0: the claim does not hold; the input is bad; nothing was decided; the user interrupted.
@@ -111,9 +112,7 @@ def _report(message: str, status: int = BAD_INPUT) -> int:
     """Print an error, also as JSON if that was asked for; return the exit status."""
     if "--json" in sys.argv:
         print_json(with_outcome({"error": message}, "ERROR", status), indent=None)
-    line = printable(message.replace("\n", " "))
-    if len(line) > LONGEST_MESSAGE:
-        line = line[: LONGEST_MESSAGE - 1] + "…"
+    line = shortened(printable(message.replace("\n", " ")), LONGEST_MESSAGE)
     err.print(Text.assemble(("Error: ", "bold red"), line), soft_wrap=True)
     return status
 

@@ -22,7 +22,7 @@ from certifare.document.keys import load_private_key
 from certifare.document.statement import OLDEST_VERSION, PREDICATE, VERSION, Statement, canonical, make_statement
 from certifare.encoders.format import EncoderFile
 from certifare.errors import DocumentError, ExpiredVersionError, FileError
-from certifare.foundation.storage import atomic_file, distinct_keys, open_regular
+from certifare.foundation.storage import atomic_file, distinct_keys, open_regular, read_regular
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
@@ -169,7 +169,7 @@ def read_document(source: str | os.PathLike[str] | bytes) -> Document:
     """
     if not isinstance(source, bytes):
         try:
-            return read_document(_read(source))
+            return read_document(read_regular(source, MAX_BYTES + 1))
         except DocumentError as error:
             raise type(error)(f"{os.fspath(source)}: {error}") from error
     content = parse(source)
@@ -253,11 +253,3 @@ def _base64(text: str, what: str) -> bytes:
         return base64.b64decode(text.translate({ord("-"): "+", ord("_"): "/"}), validate=True)
     except (binascii.Error, ValueError) as error:
         raise DocumentError(f"Not a signed certificate: {what} is not valid base64.") from error
-
-
-def _read(path: str | os.PathLike[str]) -> bytes:
-    try:
-        with open_regular(path) as file:
-            return file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise FileError(f"The file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from certifare.errors import FileError
-from certifare.foundation.storage import open_regular, writable
+from certifare.foundation.storage import read_regular, writable
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
@@ -124,11 +124,7 @@ def locked(path: str | os.PathLike[str]) -> bool:
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
-    try:
-        with open_regular(path) as file:
-            data = file.read(_MAX_KEY_BYTES + 1)
-    except OSError as error:
-        raise FileError(f"The key file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error
+    data = read_regular(path, _MAX_KEY_BYTES + 1, what="key file")
     if len(data) > _MAX_KEY_BYTES:
         raise FileError(f"{path} is far too large for a key file.")
     return data

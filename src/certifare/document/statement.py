@@ -204,8 +204,7 @@ class Statement(_Strict, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dictionaries, strings and numbers, as in the file."""
-        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=encode_counts)
-        return document
+        return dict(msgspec.to_builtins(self, enc_hook=encode_counts))
 
     @classmethod
     def from_dict(cls, document: Any) -> Statement:

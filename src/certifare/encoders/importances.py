@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from certifare.errors import ArgumentError, EncoderError
 from certifare.foundation.levels import Levels, intersect
 from certifare.foundation.randomness import stream
-from certifare.growth import Dictionary
-from certifare.tables.frames import Field, Frame, check_lengths, read_values
+from certifare.tables.frames import Frame, check_lengths, read_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,8 +76,8 @@ def find_importances(
     by_group = encoder.reads_groups and encoder.sensitive is None
     codes = encoder.read_group_codes(frame, groups if by_group else None)
     fields = encoder.read_fields(frame)
-    labels = [_levels(field) for field in read_values(y, "label")]
-    group = intersect([_levels(field) for field in read_values(groups, "group")])
+    labels = [field.levels() for field in read_values(y, "label")]
+    group = intersect([field.levels() for field in read_values(groups, "group")])
     check_lengths({"X": len(frame), "sensitive_features": len(group)} | {label.name: len(label) for label in labels})
     if len(group.values) < 2:
         raise EncoderError("All records have one group: a distance between groups needs two.")
@@ -127,9 +126,3 @@ def _explained(table: NDArray[np.int64]) -> float:
     whole = 1.0 - ((table.sum(axis=0) / max(total, 1)) ** 2).sum()
     within = (sizes - (table**2).sum(axis=1) / sizes)[table.sum(axis=1) > 0].sum() / max(total, 1)
     return float(1.0 - within / whole) if whole > 0 else 0.0
-
-
-def _levels(field: Field) -> Levels:
-    if isinstance(field.column, Dictionary):
-        return Levels.of_dictionary(field.column.indices, field.column.values, field.name)
-    return Levels.of_numbers(field.column, field.name, boolean=field.type == "boolean")

@@ -107,14 +107,14 @@ class Space:
         return values, coordinates
 
 
-def find_centres(points: Any, n_centres: int, seed: int, n_threads: int = 1) -> NDArray[np.float64]:
+def find_centres(points: Any, n_centres: int, seed: int) -> NDArray[np.float64]:
     """Find centres by k-means, all different and each nearest to some point; possibly fewer than asked for."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     model = KMeans(min(n_centres, points.shape[0]), n_init=1, random_state=number(seed, "centres"))
-    with warnings.catch_warnings(), threadpool_limits(n_threads, user_api="openmp"):
+    with warnings.catch_warnings(), threadpool_limits(1, user_api="openmp"):
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different points than centres
         model.fit(points)
     # Centres that are nearest to no point stand where fewer different points than centres are.

@@ -154,8 +154,7 @@ def write_sql(encoder: "RestrictedEncoder", dialect: str, table: str | Sequence[
     if not name.strip():
         raise ArgumentError(f"name={name!r}: the column of cells needs a name.")
     cell = write_cell(encoder, columns, dialect, 1, groups)
-    called = identifier(name, dialect).sql(dialect=dialect)
-    return f"SELECT\n  *,\n{cell} AS {called}\nFROM {quoted_table(table, dialect)}"
+    return f"SELECT\n  *,\n{cell} AS {quoted(name, dialect)}\nFROM {quoted_table(table, dialect)}"
 
 
 def known_dialect(dialect: str) -> str:
@@ -377,9 +376,14 @@ def identifier(name: str, dialect: str) -> Any:
     return exp.to_identifier(name, quoted=True)
 
 
+def quoted(name: str, dialect: str) -> str:
+    """Return a name in quotes, as text."""
+    return str(identifier(name, dialect).sql(dialect=dialect))
+
+
 def quoted_table(table: str | Sequence[str], dialect: str) -> str:
     """Quote a table's name, part by part."""
-    return ".".join(identifier(part, dialect).sql(dialect=dialect) for part in table_parts(table))
+    return ".".join(quoted(part, dialect) for part in table_parts(table))
 
 
 def table_parts(table: str | Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ Sources that count in pieces first make a :class:`Tally` of entries, which is la
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -78,6 +79,11 @@ class CountedRecords:
     overlap: Overlap | None = None  # number of the records that are training records; None if they were not looked up
     positive: str | None = None  # the label for which a comparison such as ``income>50000`` holds
     notes: tuple[str, ...] = ()  # warnings for the user
+
+    @property
+    def checksum_digest(self) -> str | None:
+        """What a history recognises the records by if they come again, in any order; None if unknown."""
+        return None if self.checksum is None else hashlib.sha256(self.checksum.encode()).hexdigest()
 
     def certify(self, claim: Claim) -> Certificate:
         """Certify the encoder that the records were counted with."""

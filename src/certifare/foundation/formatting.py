@@ -46,6 +46,16 @@ def listing(names: Sequence[object], most: int = 8) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
+def shortened(text: str, most: int = 120) -> str:
+    """Return a text without space around it, cut where it has more letters.
+
+    >>> shortened("twelve letters ", 7)
+    'twelve…'
+    """
+    text = text.strip()
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def undirected(text: str) -> str:
     """Replace characters that change the direction of text: a name could change how text around it reads.
 

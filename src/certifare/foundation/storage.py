@@ -67,6 +67,15 @@ def open_regular(path: str | os.PathLike[str], *, replaceable: bool = False) -> 
     return file
 
 
+def read_regular(path: FilePath, most: int, *, what: str = "file", replaceable: bool = False) -> bytes:
+    """Return the first ``most`` bytes of a regular file, as :func:`open_regular` opens it."""
+    try:
+        with open_regular(path, replaceable=replaceable) as file:
+            return file.read(most)
+    except OSError as error:
+        raise FileError(f"The {what} {os.fspath(path)!r} cannot be read: {error.strerror}.") from error
+
+
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Write a file atomically: yield a temporary path, which becomes ``path`` at the end, or is removed on failure.

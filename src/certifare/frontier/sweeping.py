@@ -71,8 +71,7 @@ class Point:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        document: dict[str, Any] = msgspec.to_builtins(self)
-        return document
+        return dict(msgspec.to_builtins(self))
 
     def __str__(self) -> str:
         gamma = "" if self.gamma is None else f", γ = {self.gamma:g}"

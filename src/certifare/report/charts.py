@@ -17,6 +17,7 @@ from certifare.certificates.rounding import percent_up
 from certifare.drawing.palette import LEANS, SERIES
 from certifare.drawing.scatter import scatter_plane
 from certifare.drawing.svg import Plane, stretched, tag, ticks
+from certifare.foundation.formatting import shortened
 
 #: Differences at which the colour changes, in units of the largest one of a cell.
 STEPS = (0.6, 0.3, 0.08, -0.08, -0.3, -0.6)
@@ -139,8 +140,7 @@ def _importances(data: Mapping[str, Any]) -> Markup | None:
     for i, column in enumerate(reversed(columns)):
         plane.box((0.0, i + 0.36), (column["explained"], i + 0.58), class_=f"bar {SERIES[0]}")
         plane.box((0.0, i + 0.12), (column["distance"], i + 0.34), class_=f"bar {SERIES[1]}")
-        name = column["column"]
-        plane.text(0.0, i + 0.66, name if len(name) <= 40 else name[:39] + "…", class_="start")
+        plane.text(0.0, i + 0.66, shortened(column["column"], 40), class_="start")
     plane.line((0.0, 0.0), (0.0, len(columns)), class_="zero")
     return plane.svg(f"{2.9 * len(columns):.1f}rem")
 

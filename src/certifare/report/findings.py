@@ -16,7 +16,7 @@ import msgspec
 from certifare.certificates import Interval
 from certifare.document.envelopes import MAX_BYTES, parse
 from certifare.errors import CertifareError, FileError
-from certifare.foundation.storage import open_regular
+from certifare.foundation.storage import read_regular
 
 _Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -100,11 +100,9 @@ class Findings(_Strict, frozen=True):
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Findings:
         """Read a file, and validate types, ranges and names."""
+        content = read_regular(path, MAX_BYTES + 1)
         try:
-            with open_regular(path) as file:
-                return msgspec.convert(parse(file.read(MAX_BYTES + 1)), cls)
-        except OSError as error:
-            raise FileError(f"The file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error
+            return msgspec.convert(parse(content), cls)
         except (msgspec.ValidationError, CertifareError) as error:
             raise FileError(f"{os.fspath(path)!r} does not hold the findings of a bundle: {error}") from error
 

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from certifare.certificates.rounding import round_down, round_up
 from certifare.drawing.palette import LEANS, SERIES, plane_style, variables
 from certifare.drawing.scatter import series_of
-from certifare.foundation.formatting import undirected
+from certifare.foundation.formatting import shortened, undirected
 from certifare.report.charts import STEPS, draw_charts, drawn_points, largest_difference, lean
 
 if TYPE_CHECKING:
@@ -108,11 +108,6 @@ def _signed(difference: float) -> str:
     return "0.0000" if float(text) == 0.0 else text.replace("-", "−")
 
 
-def _short(text: str, most: int = 24) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def _sum_records(rows: Sequence[Mapping[str, Any]], group: int) -> int:
     return sum(row["groups"][group]["records"] for row in rows)
 
@@ -136,7 +131,7 @@ FILTERS = {
     "down": round_down,
     "fixed": lambda figure: f"{figure:.4f}",
     "interval": _interval,
-    "short": _short,
+    "short": lambda text, most=24: shortened(" ".join(text.split()), most),
     "time": lambda created: created.replace("T", " ").replace("Z", " UTC"),
     "sum_records": _sum_records,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -116,8 +115,7 @@ class Issued:
             if kept.exists()
             else History.begin(document.certificate, named, training=encoder.training_counts_)
         )
-        seen = None if counted.checksum is None else hashlib.sha256(counted.checksum.encode()).hexdigest()
-        history = history.add(period, counted.counts, digest=seen)
+        history = history.add(period, counted.counts, digest=counted.checksum_digest)
         page = render_course(history, history.findings())
         history.save(kept)
         with atomic_file(self._beside("history.html")) as path:

@@ -34,11 +34,9 @@ def is_dask(table: Any) -> bool:
 
 
 class DaskEngine:
-    """Processes the partitions of a Dask DataFrame on its cluster.
+    """Processes the partitions of a Dask DataFrame on the cluster of the current client.
 
     A task that was on a worker that is lost runs again on another; its partition is read again.
-
-    - ``client``: by default the current client.
     """
 
     where = "on a cluster"
@@ -47,11 +45,11 @@ class DaskEngine:
     parts: Sequence[Delayed | Piece]  # what a task works on
     n_pieces: int
 
-    def __init__(self, frame: Any, client: Client | None = None) -> None:
+    def __init__(self, frame: Any) -> None:
         from distributed import get_client
 
         try:
-            self.client = get_client() if client is None else client
+            self.client = get_client()
         except ValueError as error:
             raise TableError(
                 "There is no Dask cluster. Start one with distributed.Client(), or connect to one."

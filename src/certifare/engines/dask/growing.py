@@ -45,7 +45,6 @@ def prepare_dask(
     y: Any,
     *,
     sensitive_features: Any = None,
-    client: Client | None = None,
     progress: StepProgress | None = None,
 ) -> EngineTraining:
     """Read and code a Dask DataFrame on the cluster; ``encoder.fit_from`` fits on the result.
@@ -54,14 +53,13 @@ def prepare_dask(
 
     - ``X``: the features; with ``sensitive=`` in the encoder also the sensitive columns.
     - ``y``, ``sensitive_features``: Dask Series or DataFrames with the same partitions, or names of columns of X.
-    - ``client``: by default the current one.
     """
     check_tree(encoder)
     frame, labels, groups = combine_frames(encoder, X, y, sensitive_features)
     taken = {role.column for role in (*labels, *groups)}
     sample = Frame(frame[[name for name in frame.columns if name not in taken]]._meta_nonempty)
     reading = feature_reader(encoder, sample, labels, groups)
-    return prepare_over(encoder, GrowingDaskEngine(frame, client), reading, progress=progress)
+    return prepare_over(encoder, GrowingDaskEngine(frame), reading, progress=progress)
 
 
 class GrowingDaskEngine(DaskEngine):

@@ -31,6 +31,7 @@ from certifare.encoders.sql import (
     is_among,
     known_dialect,
     number_literal,
+    quoted,
     quoted_table,
     sql_column,
     text_literal,
@@ -92,17 +93,17 @@ def counts_query(
     refused = [column.refused for column in features.values() if column.refused is not None]
     if refused:
         cell = f"CASE WHEN {_sql(exp.or_(*refused), dialect)} THEN {REFUSED} ELSE {cell} END"
-    quoted = {name: _sql(identifier(name, dialect), dialect) for name in ("cell", *roles, "records", "rows")}
-    selected, shown, by = [f"{cell} AS {quoted['cell']}"], [quoted["cell"]], [quoted["cell"]]
+    called = {name: quoted(name, dialect) for name in ("cell", *roles, "records", "rows")}
+    selected, shown, by = [f"{cell} AS {called['cell']}"], [called["cell"]], [called["cell"]]
     for name, role in roles.items():
         value, is_text = _value(role, columns, dialect)
-        selected.append(f"{_sql(value, dialect)} AS {quoted[name]}")
+        selected.append(f"{_sql(value, dialect)} AS {called[name]}")
         # Texts that a collation treats as equal are different groups.
-        by.append(_sql(bytes_of(exp.column(identifier(name, dialect)), dialect), dialect) if is_text else quoted[name])
-        shown.append(f"MIN({quoted[name]})" if is_text else quoted[name])
+        by.append(_sql(bytes_of(exp.column(identifier(name, dialect)), dialect), dialect) if is_text else called[name])
+        shown.append(f"MIN({called[name]})" if is_text else called[name])
     rows = f"SELECT {', '.join(selected)} FROM {quoted_table(table, dialect)}"  # noqa: S608
     return (
-        f"SELECT {', '.join(shown)}, COUNT(*) AS {quoted['records']} FROM ({rows}) AS {quoted['rows']} "  # noqa: S608
+        f"SELECT {', '.join(shown)}, COUNT(*) AS {called['records']} FROM ({rows}) AS {called['rows']} "  # noqa: S608
         f"GROUP BY {', '.join(by)}"
     )
 
@@ -189,7 +190,7 @@ class _Compared:
         """Select columns of a table."""
         known_dialect(dialect)
         check_names(columns, dialect, columns)
-        names = tuple(_sql(identifier(f"column_{i}", dialect), dialect) for i in range(len(columns)))
+        names = tuple(quoted(f"column_{i}", dialect) for i in range(len(columns)))
         values = [
             f"{_sql(_told_apart(name, columns, dialect), dialect)} AS {alias}"
             for name, alias in zip(columns, names, strict=True)
@@ -220,7 +221,7 @@ class _Compared:
 
     def quoted(self, name: str) -> str:
         """Return a quoted name."""
-        return _sql(identifier(name, self.dialect), self.dialect)
+        return quoted(name, self.dialect)
 
 
 def _counted_by(by: Sequence[str], inner: str, figures: Sequence[str], quoted: Callable[[str], str]) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from certifare.encoders.base import RestrictedEncoder
-from certifare.encoders.sql import DIALECTS, identifier, is_read, known_dialect, quoted_table, table_parts
+from certifare.encoders.sql import DIALECTS, is_read, known_dialect, quoted, quoted_table, table_parts
 from certifare.engines.counting import CountRequest, RecordsElsewhere, Tally
 from certifare.engines.entries import Entry
 from certifare.engines.sql.queries import REFUSED, ask_repeats, counts_query, examination
@@ -77,7 +77,7 @@ class SQLite(Warehouse):
         # In SQLite a column may hold values of any type, whatever was declared: ask for the types of its values.
         source = quoted_table(table, self.dialect)
         names = [column[0] for column in self._connection.execute(f"SELECT * FROM {source} LIMIT 0").description]  # noqa: S608
-        types = ", ".join(f"GROUP_CONCAT(DISTINCT TYPEOF({_quoted(name, self.dialect)}))" for name in names)
+        types = ", ".join(f"GROUP_CONCAT(DISTINCT TYPEOF({quoted(name, self.dialect)}))" for name in names)
         (found,) = self._rows(f"SELECT {types} FROM {source}")  # noqa: S608
         kinds = [", ".join(sorted({*(types or "").split(",")} - {"null", ""})) for types in found]
         known = {"": "NULL", "integer": "INTEGER", "real": "REAL", "integer, real": "REAL", "text": "TEXT"}
@@ -301,10 +301,6 @@ def _md5(text: str | None) -> str | None:
 def _name(value: Any) -> str | None:
     """Return the name of a value as in ``CellCounts.from_cells``; None if it is missing."""
     return None if value is None else name_of(float(value) if isinstance(value, Decimal) else value)
-
-
-def _quoted(name: str, dialect: str) -> str:
-    return str(identifier(name, dialect).sql(dialect=dialect))
 
 
 @contextlib.contextmanager
