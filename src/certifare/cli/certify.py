@@ -17,7 +17,6 @@ from certifare.cli.options import (
     COLUMNS,
     METRIC,
     METRICS,
-    SENSITIVE_FILE,
     ClaimOptions,
     CsvFormat,
     DatabaseOptions,
@@ -76,7 +75,7 @@ def certify(
         ),
     ] = None,
     output: Annotated[Path | None, declare(None, OUTPUT, "--output", "-o")] = None,
-    max_bound: Annotated[float | None, declare(None, "Exit with status 1 if T* is above this.", "--max")] = None,
+    target: Annotated[float | None, declare(None, "Exit with status 1 if T* is above this.")] = None,
     *,
     database: DatabaseOptions,
     roles: RoleOptions,
@@ -91,7 +90,6 @@ def certify(
             needs="cut",
         ),
     ] = None,
-    sensitive_file: Annotated[Path | None, declare(COLUMNS, SENSITIVE_FILE, rare=True, needs="memory")] = None,
     metric: Annotated[
         str | None, declare(CLAIM, f"{METRIC}; that of the bundle's certificate unless given.", choices=METRICS)
     ] = None,
@@ -110,7 +108,7 @@ def certify(
     from certifare.certificates.claims import Claim
     from certifare.certification.ledger import open_ledger
 
-    check_distance("--max", max_bound)
+    check_distance("--target", target)
     place = find_records(encoder, data or [], database, itself.column, itself.cuts)
     certified = place.claim
     metric = metric or (METRICS[0] if certified is None else certified.metric)
@@ -133,7 +131,7 @@ def certify(
     )
     counted = place.count(
         _reading(place, roles, csv, claim, label_cuts),
-        {"sensitive_file": sensitive_file, **csv.reading()},
+        csv.reading(),
         labelled=claim.labelled,
         seed=roles.seed,
         # A label that the metric does not look at is named in the document.
@@ -152,16 +150,16 @@ def certify(
         _write(output, certificate, counted, signer, reading=reading, bundled=bundled, **named)
     notes = (*notes, *(() if ledger.reason is None else (ledger.reason,)))
     written = () if output is None else (f"written to {output}" + (", signed" if signer else ", not signed"),)
-    above = max_bound is not None and certificate.bound > max_bound
+    above = target is not None and certificate.bound > target
     if above:
         from certifare.certificates.rounding import round_up
 
-        err.print(f"T* = {round_up(certificate.bound, 6)} is above --max {max_bound}")
+        err.print(f"T* = {round_up(certificate.bound, 6)} is above --target {target}")
     emit(
         certificate.to_dict(),
         as_json,
         lambda: _show(certificate, notes, written),
-        outcome="DONE" if max_bound is None else "FAIL" if above else "PASS",
+        outcome="DONE" if target is None else "FAIL" if above else "PASS",
         status=REFUSED if above else 0,
     )
 
