@@ -359,9 +359,9 @@ def test_the_producers_journey_in_a_fresh_environment(fresh):
 
 def test_the_platform_engineers_journey_in_a_fresh_environment(fresh):
     """The producer's bundle: a gate that passes and one that fails, the encoder as SQL, and JSON."""
-    status, printed = fresh.shell(shlex.split("certifare verify richer --target 0.04 --json"))
+    status, printed = fresh.shell(shlex.split("certifare verify richer --max 0.04 --json"))
     assert (status, json.loads(printed)["outcome"]) == (0, "PASS")
-    assert fresh.shell(shlex.split("certifare verify richer --target 0.001"))[0] == 1
+    assert fresh.shell(shlex.split("certifare verify richer --max 0.001"))[0] == 1
     status, printed = fresh.shell(shlex.split("certifare sql richer --dialect postgres --table people"))
     assert (status, printed.split()[0]) == (0, "SELECT")
 
@@ -726,7 +726,7 @@ def test_gates_pass_this_bundle_and_fail_a_larger_bound(desk, monkeypatch, capsy
         lines = [hook["entry"] for repository in found["repos"] for hook in repository["hooks"]]
     for line in lines:
         assert run(shlex.split(line), monkeypatch, capsys)[0] == 0, line
-        stricter = re.sub(r"--target \S+", "--target 0.0001", line)
+        stricter = re.sub(r"--max \S+", "--max 0.0001", line)
         assert run(shlex.split(stricter), monkeypatch, capsys)[0] == 1, stricter
 
 

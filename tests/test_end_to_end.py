@@ -125,7 +125,7 @@ def test_no_consumer_exceeds_the_bound(world, run):
 def test_the_auditor_accepts_the_bundle_and_recertifies_it(world, run):
     status, printed = run(
         "verify", world / "bundle", "--key", world / "producer.pub.pem", "--encoder", world / "bundle" / "encoder.json",
-        "--data", world / "fresh.csv", "--target", TARGET,
+        "--data", world / "fresh.csv", "--max", TARGET,
     )  # fmt: skip
     assert status == 0, printed
     assert "PASS" in printed
@@ -172,7 +172,7 @@ def test_the_auditor_refuses_what_was_tampered_with(world, run, tmp_path):
         # An expired version of the format.
         refused(run("verify", altered(world, tmp_path, version_expired), *key), "has expired"),
         # A bound that is too large for this auditor.
-        refused(run("verify", certificate, *key, "--target", 0.01), "above the 0.01 asked for"),
+        refused(run("verify", certificate, *key, "--max", 0.01), "above the 0.01 asked for"),
     ]
     # One byte of the encoder changed.
     content = bytearray((world / "bundle" / "encoder.json").read_bytes())
@@ -188,5 +188,5 @@ def test_records_of_the_producer_do_not_certify_the_encoder_again(world, run):
     status, printed = run("certify", world / "bundle", world / "people.csv", "--sensitive", "sex")
     assert status == 2
     assert "training records" in printed
-    status, printed = run("certify", world / "bundle", world / "fresh.csv", "--sensitive", "sex", "--target", TARGET)
+    status, printed = run("certify", world / "bundle", world / "fresh.csv", "--sensitive", "sex", "--max", TARGET)
     assert status == 0, printed

@@ -120,6 +120,14 @@ def test_other_forms_are_read(cli, frame, plain, tmp_path, name):
     assert "training records" in seen.stderr
 
 
+def test_a_wrong_delimiter_is_refused(cli, frame, tmp_path):
+    (tmp_path / "people.csv").write_text(csv_of(frame))
+    roles = ["--label", "approved", "--sensitive", "sex"]
+    result = cli("fit", tmp_path / "people.csv", *roles, "--delimiter", ";", "-o", tmp_path / "bundle")
+    assert result.status == 2
+    assert "delimiter seems to be ','" in result.stderr
+
+
 def test_very_many_columns_are_read(cli, frame, tmp_path):
     numbers = np.random.default_rng(0).integers(0, 3, (400, 300))
     wide = frame.head(400).join(pd.DataFrame(numbers, columns=[f"c{i}" for i in range(300)]))

@@ -62,7 +62,7 @@ def test_records_left_out_are_counted(cli, files, tmp_path):
         (["--sensitive", "sex", "--label", "approved", "--metric", "parity"], "demographic_parity"),
         (["--sensitive", "sex", "--metric", "equalized_odds"], "--label"),
         (["--sensitive", "sex", "--confidence", "2"], "Confidence 2"),
-        (["--sensitive", "sex", "--target", "3"], "[0, 1]"),
+        (["--sensitive", "sex", "--max", "3"], "[0, 1]"),
         (["--sensitive", "sex", "--key", "key.pem"], "--output"),
         (["--sensitive", "sex", "--min-group-size", "5000"], "min_group_size"),
         (["--nonsense"], "No such option"),

@@ -168,6 +168,6 @@ def test_values_with_few_records_of_ones_own_are_named_and_confirm_nothing(cli, 
     watched = cli("monitor", folder, path, "--history", tmp_path / "history.json")
     assert "too few records of product 'home' in this period" in watched.stderr
     pd.concat([fresh[~home], fresh[home].head(1)]).to_csv(path, index=False)
-    verdict = cli("verify", folder, "--data", path, "--target", 0.3)
+    verdict = cli("verify", folder, "--data", path, "--max", 0.3)
     assert verdict.status == 3
     assert "A group has no record with product 'home'" in " ".join(verdict.stdout.split())

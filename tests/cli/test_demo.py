@@ -15,7 +15,7 @@ def test_the_demonstration_ends_with_pass_and_a_report(cli, tmp_path):
     shown = cli("show", folder)
     assert shown.status == 0
     assert "boosted" in shown.stdout
-    assert cli("verify", folder, "--encoder", folder / "encoder.json", "--target", "0.08").status == 0
+    assert cli("verify", folder, "--encoder", folder / "encoder.json", "--max", "0.08").status == 0
 
 
 def test_adult_is_inside_the_package():

@@ -322,7 +322,7 @@ def test_damaged_certificates_are_read_or_refused(world, tmp_path, seed):
             ["show", certificate, "--json"],
             ["show", tmp_path],
             ["verify", certificate],
-            ["verify", tmp_path, "--target", "0.5"],
+            ["verify", tmp_path, "--max", "0.5"],
             ["verify", tmp_path, "--data", world / "fresh.csv"],
             ["report", certificate, "-o", tmp_path / "report.html"],
             ["report", tmp_path, "-o", tmp_path / "report.html", "--target", "0.4"],

@@ -34,6 +34,7 @@ NAMES = [
     "x" * 140_000,
     "\ufeff",
 ]
+ENCODINGS = ["utf-8", "latin-1", "utf-16", "cp037", "hex", "utf-7", "shift_jis"]
 #: What is put into a binary file: bytes, and numbers that are hardly right anywhere.
 PIECES = [*(bytes([b]) for b in (0, 1, 127, 128, 255)), *(n.to_bytes(8, "little") for n in (2**31, 2**40, 2**63 - 1))]
 ROLES = ["--sensitive", "sex", "--label", "approved"]
@@ -79,10 +80,10 @@ def test_any_table_gives_a_result_or_one_line(cli, files, make_people, tmp_path,
     }[command]
 
     @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(content=tables(people))
-    def run(content):
+    @given(content=tables(people), encoding=rarely(st.sampled_from(ENCODINGS), None))
+    def run(content, encoding):
         source.write_bytes(content)
-        check(cli(*arguments))
+        check(cli(*arguments, *([] if encoding is None else ["--encoding", encoding])))
         assert {path.name for path in tmp_path.iterdir()} <= {"people.csv", "out.csv"}
 
     run()

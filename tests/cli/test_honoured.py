@@ -38,11 +38,11 @@ def options_of(command):
 SEARCH = ["{csv}", "--label", "approved", "--sensitive", "sex"]
 POSITIVES = ["--metric", "equal_opportunity"]
 FOUND, SQL = ["--sensitive", "sex"], ["--sql", "{sql}", "--table", "people"]
-IN_MEMORY = {"undrawn", "unread", "output", "random"}
-CSV, BINARY = {"records", "unread_csv"}, {"records", "binary"}
+IN_MEMORY = {"memory", "undrawn", "unread", "output", "random"}
+CSV, BINARY = {"records", "csv", "unread_csv"}, {"records", "binary"}
 SCORE = ["--score", "age", *FOUND, "--target", "0.2"]
 CALIBRATED = {"undrawn", "unread", "group_aware", "output", "random"}
-TO_COUNT = {"unread", "undrawn"}
+TO_COUNT = {"memory", "unread", "undrawn"}
 COUNTED = [*FOUND, "--output", "{out}/n.json"]
 WAYS = {
     "plan": {
@@ -96,9 +96,9 @@ WAYS = {
         "sql": (["{encoder}", *SQL, *FOUND], {"sql", "unread"}),
         "relabelled": (
             ["{bundle}", "{csv}", "--label", "approved", *POSITIVES],
-            {"records", "undrawn", "equal_opportunity", "cut"},
+            {"records", "csv", "memory", "undrawn", "equal_opportunity", "cut"},
         ),
-        "bundle": (["{bundle}", "{csv}"], {"records", "undrawn"}),
+        "bundle": (["{bundle}", "{csv}"], {"records", "csv", "memory", "undrawn"}),
         "bundle by sql": (["{bundle}", *SQL], {"sql"}),
         "column": (["{csv}", "--column", "job", *FOUND], {*CSV, *TO_COUNT, "column"}),
         "column by sql": (["--column", "job", *SQL, *FOUND], {"sql", "unread", "column"}),
@@ -107,7 +107,7 @@ WAYS = {
         "to a file": (["{counts}", "--output", "{out}/c.json"], {"counts", "output"}),
     },
     "count": {
-        "bundle": (["{bundle}", "{csv}", "--output", "{out}/n.json"], {"records", "undrawn"}),
+        "bundle": (["{bundle}", "{csv}", "--output", "{out}/n.json"], {"records", "csv", "undrawn"}),
         "csv": (["{encoder}", "{csv}", *COUNTED], {*CSV, *TO_COUNT}),
         "parquet": (["{encoder}", "{parquet}", *COUNTED], TO_COUNT),
         "sql": (["{encoder}", *SQL, *COUNTED], {"sql", "unread"}),
@@ -124,7 +124,7 @@ WAYS = {
         "certificate": (["{certificate}"], {"certified"}),
     },
     "monitor": {
-        "csv": (["{encoder}", "{csv}"], {"fresh"}),
+        "csv": (["{encoder}", "{csv}"], {"csv", "fresh"}),
         "parquet": (["{encoder}", "{parquet}"], {"fresh"}),
         "sql": (["{encoder}", *SQL, "--period", "May"], {"sql"}),
         "counts": (["{encoder}", "{counts}"], {"fresh"}),
@@ -133,7 +133,7 @@ WAYS = {
     "explain": {
         "csv": (["{encoder}", "{csv}", "3"], CSV),
         "parquet": (["{encoder}", "{parquet}", "3"], BINARY),
-        "bundle": (["{bundle}", "{csv}", "3"], {"records"}),
+        "bundle": (["{bundle}", "{csv}", "3"], {"records", "csv"}),
     },
     "report": {
         "written": (["{certificate}", "--output", "{out}/r.json"], {"written"}),
@@ -143,8 +143,8 @@ WAYS = {
 #: Values of options that take no text.
 VALUES = {
     "valid_until": "2999-12-31",
-    **dict.fromkeys(["max_cells", "seed", "suppress", "looks", "min_group_size", "pool_groups"], 5),
-    **dict.fromkeys(["cap", "confidence", "max_weight", "target", "share", "select"], 0.5),
+    **dict.fromkeys(["max_cells", "seed", "suppress", "looks", "max_looks", "min_group_size", "pool_groups"], 5),
+    **dict.fromkeys(["cap", "confidence", "max_bound", "max_weight", "target", "share", "select"], 0.5),
     "stated_records": "f=320",
     "periods": 5,
     "cuts": "0.5",

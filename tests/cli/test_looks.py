@@ -28,7 +28,7 @@ def test_a_second_certificate_on_the_same_file_is_a_second_look(certify, cli, fi
     written = tmp_path / "certificate.json"
     second = certify("--sensitive", "sex", "--confidence", 0.99, "--output", written)
     assert (second.json["look"], second.json["spent"]) == (2, 0.05)
-    for arguments, status in ((("--looks", 1), 1), (("--looks", 2, "--confidence", 0.94), 0), ((), 1)):
+    for arguments, status in ((("--max-looks", 1), 1), (("--max-looks", 2, "--confidence", 0.94), 0), ((), 1)):
         assert cli("verify", written, *arguments).status == status
     said = cli("verify", written, "--confidence", 0.94).stdout.split("PASS  ")[1]
     assert "94 % confidence" in said.partition("99 % confidence")[0]  # the joint confidence comes first
@@ -69,7 +69,7 @@ def test_without_a_ledger_the_certificate_says_that_looks_were_not_counted(cli, 
     assert "was not counted" in result.stderr
     assert "was not counted" in cli("show", written).stdout
     assert cli("verify", written).status == 0
-    assert cli("verify", written, "--looks", 9).status == 1
+    assert cli("verify", written, "--max-looks", 9).status == 1
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("CERTIFARE_STATE", str(tmp_path / "file"))
     result = cli(*arguments)

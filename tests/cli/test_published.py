@@ -13,8 +13,8 @@ from certifare.document import new_key, read_document, write_document
 
 #: Options whose text is published as it was given. A new one is added here on purpose, or is declared as private.
 TEXTS = {
-    "label", "sensitive", "weight", "cluster", "categorical", "drop", "missing", "decimal",
-    "metric", "positive", "population", "kind", "utility", "table", "feature", "column", "cuts", "label_cuts",
+    "label", "sensitive", "weight", "cluster", "categorical", "drop", "missing", "delimiter", "encoding", "decimal",
+    "metric", "positive", "population", "kind", "utility", "table", "feature", "column", "cuts", "names", "label_cuts",
     "given", "tie_column", "score", "producer", "purpose", "valid_until",
 }  # fmt: skip
 
@@ -27,12 +27,12 @@ def test_paths_are_not_published_in_a_certificate(cli, files, tmp_path):
     private, _ = new_key(tmp_path / "secret")
     result = cli(
         "certify", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex", "--sensitive", "age>=60",
-        "--key", private, "-o", tmp_path / "certificate.json", "--target", "0.99",
+        "--key", private, "-o", tmp_path / "certificate.json", "--max", "0.99",
     )  # fmt: skip
     assert result.status == 0, result.stderr
 
     assert published(tmp_path / "certificate.json") == (
-        "certifare certify ENCODER DATA --output OUTPUT --target 0.99 --sensitive sex --sensitive 'age>=60' --key KEY"
+        "certifare certify ENCODER DATA --output OUTPUT --max 0.99 --sensitive sex --sensitive 'age>=60' --key KEY"
     )
 
 
@@ -139,9 +139,9 @@ def test_no_token_of_an_address_reaches_the_command_that_is_published(address):
     ("command", "option"),
     [
         (["fit", "fresh.csv", "--label", "approved", "--sensitive", "sex"], "--target"),
-        (["sweep", "fresh.csv", "--label", "approved", "--sensitive", "sex"], "--target"),
-        (["certify", "encoder.json", "fresh.csv", "--sensitive", "sex"], "--target"),
-        (["verify", "certificate.json"], "--target"),
+        (["sweep", "fresh.csv", "--label", "approved", "--sensitive", "sex"], "--max"),
+        (["certify", "encoder.json", "fresh.csv", "--sensitive", "sex"], "--max"),
+        (["verify", "certificate.json"], "--max"),
         (["demo", "-o", "demo"], "--target"),
     ],
 )

@@ -7,8 +7,8 @@ import pytest
     ("arguments", "outcome", "status"),
     [
         (["certify", "{encoder}", "{fresh}", "--sensitive", "sex"], "DONE", 0),
-        (["certify", "{encoder}", "{fresh}", "--sensitive", "sex", "--target", "0.9"], "PASS", 0),
-        (["certify", "{encoder}", "{fresh}", "--sensitive", "sex", "--target", "0.001"], "FAIL", 1),
+        (["certify", "{encoder}", "{fresh}", "--sensitive", "sex", "--max", "0.9"], "PASS", 0),
+        (["certify", "{encoder}", "{fresh}", "--sensitive", "sex", "--max", "0.001"], "FAIL", 1),
         (["count", "{encoder}", "{fresh}", "--sensitive", "sex", "-o", "{out}/counts.json"], "DONE", 0),
         (["encode", "{encoder}", "{fresh}", "{out}/encoded.csv"], "DONE", 0),
         (["explain", "{encoder}", "{fresh}", "17"], "DONE", 0),

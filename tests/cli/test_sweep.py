@@ -15,13 +15,13 @@ def table(tmp_path_factory, make_people):
 
 def test_a_sweep_prints_the_frontier_and_writes_every_encoder(cli, table, tmp_path):
     output = tmp_path / "frontier.csv"
-    result = cli("sweep", table, *ROLES, *QUICK, "-o", output, "--target", "0.4")
+    result = cli("sweep", table, *ROLES, *QUICK, "-o", output, "--max", "0.4")
     assert result.status == 0, result.stderr
     assert "certified together" in result.stdout
     assert "knee" in result.stdout
     rows = read_file(output)[0].to_pylist()
     assert {row["certified"] for row in rows} == {True, False}
-    plain = cli("sweep", table, *ROLES, *QUICK, "--target", "0.4", "--json").json
+    plain = cli("sweep", table, *ROLES, *QUICK, "--max", "0.4", "--json").json
     assert plain["tried"] == len(rows)
     assert plain["certified"] == sum(row["certified"] for row in rows)
     assert plain["best"]["bound"] <= 0.4
@@ -40,7 +40,7 @@ def test_the_frontier_can_be_drawn(cli, table, tmp_path, suffix):
     [
         (["-o", "frontier.doc"], ".svg"),
         (["-o", "folder"], "ends in .csv"),
-        (["--target", "0.0001"], "the smallest is"),
+        (["--max", "0.0001"], "the smallest is"),
         (["-o", "/absent/frontier.csv"], "/absent"),
     ],
 )

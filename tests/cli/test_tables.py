@@ -9,10 +9,10 @@ import pytest
 
 from certifare.bundle import produce
 from certifare.certificates.claims import Claim
-from certifare.errors import GroupError, RoleError, TableError
+from certifare.errors import FileError, GroupError, RoleError, TableError
 from certifare.frontier import Grid
 from certifare.frontier.job import _pool
-from certifare.tables.files import inspect_csv, read_file
+from certifare.tables.files import inspect_csv, open_batches, read_file
 from certifare.tables.splitting import split, training_quantiles
 from certifare.tables.table import Table, read_table
 
@@ -22,9 +22,42 @@ def write(path, text):
     return path
 
 
+def test_a_file_without_a_header_gets_names(tmp_path):
+    path = write(tmp_path / "adult.data", "39, Private, Male\n50, Self-emp, Female\n")
+    numbered, _ = read_file(path, header=False)
+    assert numbered.column_names == ["column_1", "column_2", "column_3"]
+    named, _ = read_file(path, names=["age", "work", "sex"])
+    assert named.to_pylist()[0] == {"age": 39, "work": "Private", "sex": "Male"}
+    assert named.num_rows == 2
+    assert [batch.num_rows for batch in open_batches(path, {"sex": None}, names=["age", "work", "sex"])] == [2]
+    less, notes = read_file(path, names=["age", "", "sex"])
+    assert less.column_names == ["age", "sex"]
+    assert "left out column 2: it has no name" in notes[0]
+
+
+def test_names_that_do_not_fit_the_file_are_refused(tmp_path):
+    path = write(tmp_path / "t.csv", "1,2\n3,4\n")
+    with pytest.raises(FileError, match=r"2 columns .* 3 names"):
+        inspect_csv(path, names=["a", "b", "c"])
+    with pytest.raises(TableError, match="several columns called"):
+        inspect_csv(path, names=["a", "a"])
+
+
 def test_a_first_line_that_is_a_record_is_pointed_out(tmp_path):
     path = write(tmp_path / "t.csv", "39,Private\n50,State\n")
-    assert "put a line with the names of the columns before it" in inspect_csv(path).notes[0]
+    assert "--names" in inspect_csv(path).notes[0]
+    assert inspect_csv(path, header=False).notes == ()
+
+
+def test_names_on_the_command_line_stand_for_a_header(cli, make_people, files, tmp_path):
+    people = make_people(600, 3)
+    people.to_csv(tmp_path / "bare.csv", index=False, header=False)
+    arguments = ["certify", files / "encoder.json", tmp_path / "bare.csv", "--sensitive", "sex", "--json"]
+    bound = cli(*arguments, "--names", "sex,age,job,approved").json["bound"]
+    people.to_csv(tmp_path / "headed.csv", index=False)
+    assert cli("certify", files / "encoder.json", tmp_path / "headed.csv", "--sensitive", "sex", "--json").json[
+        "bound"
+    ] == pytest.approx(bound)
 
 
 def test_encode_to_parquet_keeps_types(cli, make_people, files, tmp_path):
@@ -88,6 +121,50 @@ def test_a_numeric_sensitive_column_gets_the_suggestion_of_a_comparison():
         produce(people, label="y", sensitive="age")
     with pytest.raises(RoleError, match='It is a number.*"x>=150"'):
         produce(people, label="x", sensitive="y")
+
+
+@pytest.fixture
+def apart(make_people, tmp_path):
+    """Records in one file, their groups in another, by a key."""
+    people = make_people(600, 3).assign(id=range(600))
+    people.drop(columns="sex").to_csv(tmp_path / "records.csv", index=False)
+    groups = people[["id", "sex"]].sample(frac=1, random_state=0)
+    groups.to_csv(tmp_path / "groups.csv", index=False)
+    people.to_csv(tmp_path / "whole.csv", index=False)
+    return tmp_path, groups
+
+
+def test_sensitive_columns_from_a_second_file_give_the_same_counts(cli, files, apart):
+    folder, groups = apart
+    joined = ["--sensitive", "sex", "--sensitive-file", folder / "groups.csv", "--json"]
+    whole = cli("certify", files / "encoder.json", folder / "whole.csv", "--sensitive", "sex", "--json").json
+    apart_ = cli("certify", files / "encoder.json", folder / "records.csv", *joined).json
+    assert apart_["counts"] == whole["counts"]
+    groups.iloc[25:].assign(id=lambda t: t["id"].astype(float)).to_parquet(folder / "fewer.parquet")
+    fewer = read_table(
+        folder / "records.csv", label="approved", sensitive="sex", sensitive_file=folder / "fewer.parquet", on="id"
+    )
+    assert len(fewer) == 575
+    assert [(e.reason, e.records) for e in fewer.exclusions] == [("group missing", 25)]
+    assert "25 of 600 records have no group" in fewer.notes[0]
+    assert fewer.features.column_names == ["age", "job"]  # the key is none
+
+
+def test_keys_that_do_not_join_are_refused_with_the_remedy(cli, files, apart):
+    folder, groups = apart
+
+    def told(frame, *arguments):
+        frame.to_csv(folder / "bad.csv", index=False)
+        result = cli("certify", files / "encoder.json", folder / "records.csv", "--sensitive", "sex", *arguments)
+        assert result.status == 2
+        return " ".join(result.stderr.split())
+
+    file = ["--sensitive-file", folder / "bad.csv"]
+    assert "have no column in common" in told(groups.rename(columns={"id": "number"}), *file)
+    assert "have 'id', 'age' in common" in told(groups.assign(age=1), *file)
+    assert "The key 'id' repeats in 'bad.csv' (1 value" in told(pd.concat([groups, groups[:1]]), *file)
+    assert "it is the same key" in told(groups.assign(id=lambda t: t["id"] + 1000), *file)
+    assert "No column 'sex'" in told(groups.drop(columns="sex"), *file)
 
 
 def test_certify_takes_several_files(cli, files, make_people, tmp_path):
@@ -282,7 +359,7 @@ def test_pooled_groups_and_cuts_are_the_same_on_the_command_line(cli, tmp_path):
     arguments = ["certify", tmp_path / "bundle", tmp_path / "fresh.csv", "--metric", "equalized_odds"]
     cut = cli(*arguments, "--label", "income", "--label-cuts", "22000", "--min-group-size", "1", "--json")
     assert cut.json["counts"]["labels"] == ["income < 22000", "income >= 22000"]
-    own = cli("verify", tmp_path / "bundle", "--data", tmp_path / "fresh.csv", "--target", "1")
+    own = cli("verify", tmp_path / "bundle", "--data", tmp_path / "fresh.csv", "--max", "1")
     assert own.status == 0, own.stdout
     assert (
         cli(
@@ -300,8 +377,9 @@ def test_pooled_groups_and_cuts_are_the_same_on_the_command_line(cli, tmp_path):
     )
     encoder = tmp_path / "bundle" / "encoder.json"
     quantities(seed=2).to_csv(tmp_path / "third.csv", index=False)
-    data = ["--data", tmp_path / "third.csv"]
-    own = cli("verify", tmp_path / "eo.json", "--encoder", encoder, *data, "--target", "1", "--json")
+    own = cli(
+        "verify", tmp_path / "eo.json", "--encoder", encoder, "--data", tmp_path / "third.csv", "--max", "1", "--json"
+    )
     told = [check["message"] for check in own.json["checks"] if check["name"].startswith("data")]
     assert "the certificate is not refuted" in told[0]
     swept = cli(

@@ -30,7 +30,7 @@ def bundle(cli, files, tmp_path):
 def test_everything_in_order(cli, bundle):
     result = cli(
         "verify", bundle / "certificate.json", "--key", bundle / "producer.pub.pem",
-        "--encoder", bundle / "encoder.json", "--target", "0.9",
+        "--encoder", bundle / "encoder.json", "--max", "0.9",
     )  # fmt: skip
 
     assert result.status == 0, result.stdout
@@ -73,14 +73,14 @@ def test_files_that_are_not_there(cli, bundle, tmp_path):
     assert cli("verify", bundle, "--key", tmp_path / "absent.pem").status == 2
     assert cli("verify", bundle, "--encoder", tmp_path / "absent.json").status == 2
     assert cli("verify", bundle, "--data", tmp_path / "absent.csv").status == 2
-    assert "Did you mean 0.05?" in cli("verify", bundle, "--target", "5").stderr
+    assert "Did you mean 0.05?" in cli("verify", bundle, "--max", "5").stderr
 
 
 def test_the_largest_bound(cli, bundle):
     bound = read_document(bundle / "certificate.json").certificate.bound
 
-    assert cli("verify", bundle, "--target", bound).status == 0
-    result = cli("verify", bundle, "--target", bound / 2)
+    assert cli("verify", bundle, "--max", bound).status == 0
+    result = cli("verify", bundle, "--max", bound / 2)
     assert result.status == 1
     assert "above the" in said(result)
 
@@ -92,11 +92,11 @@ def test_less_confidence_than_asked_for_fails(cli, tmp_path):
     sloppy = certify_counts(CellCounts([[600, 590], [400, 410]], groups=["f", "m"]), confidence=0.5)
     write_document(tmp_path / "certificate.json", sloppy)
 
-    result = cli("verify", tmp_path / "certificate.json", "--target", "0.03")
+    result = cli("verify", tmp_path / "certificate.json", "--max", "0.03")
 
     assert result.status == 1
     assert "holds with 50 % confidence, less than the 95 % asked for" in said(result)
-    assert cli("verify", tmp_path / "certificate.json", "--target", "0.03", "--confidence", "0").status == 0
+    assert cli("verify", tmp_path / "certificate.json", "--max", "0.03", "--confidence", "0").status == 0
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_less_confidence_than_asked_for_fails(cli, tmp_path):
         (("--metric", "demographic_parity", "--metric", "equalized_odds"), 0),
         (("--metric", "equalized_odds"), 1),
         (("--metric", "luck"), 2),
-        (("--looks", "5"), 1),  # they were not counted
+        (("--max-looks", "5"), 1),  # they were not counted
         (("--confidence", "0.96"), 1),
         (("--confidence", "95"), 2),
     ],
@@ -121,7 +121,7 @@ def test_each_requirement_has_an_option(cli, bundle, options, status):
 
 
 def test_records_of_the_same_kind_agree(cli, files, bundle):
-    result = cli("verify", bundle, "--data", files / "fresh.csv", "--target", "0.9")
+    result = cli("verify", bundle, "--data", files / "fresh.csv", "--max", "0.9")
 
     assert result.status == 0, result.stdout + result.stderr
     assert "the certificate is not refuted" in said(result)
@@ -148,14 +148,14 @@ def test_too_few_records_are_inconclusive(cli, files, bundle):
     arguments = ("verify", bundle, "--data", bundle / "few.csv")
 
     assert cli(*arguments).status == 0
-    result = cli(*arguments, "--target", bound)
+    result = cli(*arguments, "--max", bound)
     assert result.status == 3
     assert "is not refuted" in said(result)
     assert "records would confirm" in said(result)
     assert result.stdout.rstrip().endswith("INCONCLUSIVE")
-    assert cli(*arguments, "--target", bound, "--json").json["outcome"] == "INCONCLUSIVE"
+    assert cli(*arguments, "--max", bound, "--json").json["outcome"] == "INCONCLUSIVE"
     # What fails comes before what is undecided.
-    assert cli(*arguments, "--target", bound, "--confidence", "0.99").status == 1
+    assert cli(*arguments, "--max", bound, "--confidence", "0.99").status == 1
 
 
 def test_a_group_of_a_few_records_is_inconclusive(cli, files, bundle):
@@ -163,7 +163,7 @@ def test_a_group_of_a_few_records_is_inconclusive(cli, files, bundle):
     fresh[(fresh["sex"] == "f") | (fresh.index < 12)].to_csv(bundle / "few.csv", index=False)
     bound = read_document(bundle / "certificate.json").certificate.bound
 
-    assert cli("verify", bundle, "--data", bundle / "few.csv", "--target", bound).status == 3
+    assert cli("verify", bundle, "--data", bundle / "few.csv", "--max", bound).status == 3
 
 
 def test_other_groups_are_inconclusive(cli, files, bundle):
@@ -215,12 +215,12 @@ def test_the_training_table_confirms_nothing(cli, bundle, make_people):
     (bundle / "private").mkdir()
     fitted.fingerprint_.save(bundle / "private" / "fingerprint.npz")
 
-    result = cli("verify", bundle, "--data", bundle / "train.csv", "--target", "0.9")
+    result = cli("verify", bundle, "--data", bundle / "train.csv", "--max", "0.9")
 
     assert result.status == 1
     assert "The encoder was fitted on your records" in said(result)
     make_people(3_000, 2).to_csv(bundle / "others.csv", index=False)
-    others = cli("verify", bundle, "--data", bundle / "others.csv", "--target", "0.9")
+    others = cli("verify", bundle, "--data", bundle / "others.csv", "--max", "0.9")
     assert others.status == 0, others.stdout
     assert "was not fitted on your records" in said(others)
 
@@ -287,8 +287,8 @@ def test_a_classifier_has_an_interval_of_its_own(cli, bundle):
     assert result.status == 0
     expected = certificate.for_classifier([1] + [0] * (certificate.counts.n_cells - 1))
     assert str(expected) in said(result)
-    assert cli("verify", bundle, "--predictions", path, "--target", expected.upper).status == 0
-    assert cli("verify", bundle, "--predictions", path, "--target", expected.upper / 2).status == 1
+    assert cli("verify", bundle, "--predictions", path, "--max", expected.upper).status == 0
+    assert cli("verify", bundle, "--predictions", path, "--max", expected.upper / 2).status == 1
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_fit_on_a_cluster(
     assert done.status == 0, done.stderr
     assert "setting thresholds" in done.stderr
     assert "of all 3,000 were certified on where they are" in done.stdout + done.stderr
-    assert cli("verify", tmp_path / "bundle", "--target", "0.3").status == 0
+    assert cli("verify", tmp_path / "bundle", "--max", "0.3").status == 0
     refused = cli("fit", path, *FIT, "--weight", "wage", "--output", tmp_path / "other", "--engine", address)
     assert refused.status == 2
     assert "Fit on a sample of the records" in refused.stderr

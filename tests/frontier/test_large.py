@@ -141,9 +141,11 @@ def test_pooled_groups_and_cut_labels_are_those_of_memory(people: pd.DataFrame, 
 def test_what_needs_memory_is_refused_with_the_remedy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "LARGE", 100_000)
     roles = {"label": "paid", "sensitive": "sex"}
+    with pytest.raises(ArgumentError, match="Join the files first"):
+        produce(path, sensitive_file="groups.csv", on="id", grid=GRID, **roles)
     with pytest.raises(ArgumentError, match="label_cuts"):
         produce(path, label_quantiles=2, grid=GRID, **roles)
-    for option in ({"weight": "wage"}, {"cluster": "code"}, {"decimal": ","}, {"missing": ["none"]}, {"lable": "x"}):
+    for option in ({"weight": "wage"}, {"cluster": "code"}, {"delimiter": ";"}, {"missing": ["none"]}, {"lable": "x"}):
         with pytest.raises(ArgumentError, match=next(iter(option))):
             open_large(path, {**roles, **option}, PARTS)
 

@@ -1,4 +1,3 @@
-import codecs
 import gzip
 import os
 
@@ -49,6 +48,15 @@ def test_a_byte_far_into_the_file_decides_the_encoding(tmp_path):
     assert "not UTF-8" in notes[0]
     batches = list(open_batches(path, {"b": None}))
     assert batches[-1].column(0)[-1].as_py() == "é"
+
+
+def test_a_wrong_or_unknown_encoding_is_refused(tmp_path):
+    path = write(tmp_path, "a,b\n1,é\n".encode("latin-1"))
+    with pytest.raises(FileError, match="0xe9 does not fit"):
+        read_file(path, encoding="utf-8")
+    with pytest.raises(FileError, match="not a known"):
+        read_file(path, encoding="klingon")
+    assert rows(path, encoding="latin-1") == [{"a": 1, "b": "é"}]
 
 
 def test_compressed_csv(tmp_path):
@@ -122,18 +130,21 @@ ABOUT = f"name,age,ill\n{RECORD},36,no\n"
 
 
 @pytest.mark.parametrize(
-    ("content", "row"),
+    ("content", "reading", "row"),
     [
-        (ABOUT + f"{RECORD},37\n", 3),
-        (ABOUT + f'"{RECORD}\nGreen",38,no\n' + f"{RECORD},37,no,no\n", 4),
-        (f"{RECORD},36,no\n{RECORD},37\n", 2),
-        (ABOUT + f'{RECORD},37,"no\n{RECORD},38,no\n', None),
-        (ABOUT + "x" * 10 + f'"{RECORD}","37,no\n{RECORD},38,no\n', None),
+        (ABOUT + f"{RECORD},37\n", {}, 3),
+        (ABOUT * 3, {"header": False, "names": ("name", "age")}, None),
+        (ABOUT + f'"{RECORD}\nGreen",38,no\n' + f"{RECORD},37,no,no\n", {}, 4),
+        (f"{RECORD},36,no\n{RECORD},37\n", {"names": ("name", "age", "ill")}, 2),
+        (ABOUT + f'{RECORD},37,"no\n{RECORD},38,no\n', {}, None),
+        (ABOUT + "x" * 10 + f'"{RECORD}","37,no\n{RECORD},38,no\n', {}, None),
+        (ABOUT.replace(",", ";"), {"delimiter": "|"}, None),
+        (f"{RECORD};36;no\n" * 3, {"delimiter": ",", "header": False}, None),
     ],
 )
-def test_errors_about_a_csv_file_repeat_no_record(tmp_path, content, row):
+def test_errors_about_a_csv_file_repeat_no_record(tmp_path, content, reading, row):
     path = write(tmp_path, content)
-    for read in (lambda: read_file(path), lambda: list(open_batches(path))):
+    for read in (lambda: read_file(path, **reading), lambda: list(open_batches(path, **reading))):
         with pytest.raises(CertifareError) as caught:
             read()
         told = str(caught.value)
@@ -159,9 +170,16 @@ def test_a_value_of_the_wrong_type_is_told_only_where_it_is_a_word(tmp_path, val
     for wanted, shown in ((value, "something else"), ("n.a.", "'n.a.'")):
         path.write_text(f'age,sex\n36,f\n"{wanted}",f\n')
         with pytest.raises(TableError, match="where numbers are expected") as caught:
-            list(open_batches(path, {"age": pa.float64()}))
+            list(open_batches(path, {"age": pa.float64()}, delimiter=","))
         assert "Ada" not in str(caught.value)
         assert f"holds {shown} where" in str(caught.value)
+
+
+def test_a_wrong_delimiter_is_refused(tmp_path):
+    with pytest.raises(FileError, match="delimiter seems to be ','"):
+        read_file(write(tmp_path, PEOPLE), delimiter=";")
+    with pytest.raises(FileError, match="one character"):
+        read_file(write(tmp_path, PEOPLE), delimiter=";;")
 
 
 def test_absent_files_and_folders(tmp_path):
@@ -384,9 +402,17 @@ def test_a_header_may_be_long_but_not_a_name(tmp_path):
         read_file(write(tmp_path, "a," + "x" * 140_000 + "\n1,2\n"))
 
 
-def test_damaged_utf16_is_refused(tmp_path):
-    with pytest.raises(FileError, match="is not utf-16: byte 0x00 does not fit"):
-        read_file(write(tmp_path, codecs.BOM_UTF16_LE + "a,b\n1,".encode("utf-16-le") + b"\x00\xdc"))
+@pytest.mark.parametrize(
+    "name", ["rot13", "hex", "base64", "zlib", "uu", "undefined", "idna", "punycode", "a\0b", "", "x" * 999]
+)
+def test_codecs_that_are_no_text_encodings_are_refused(tmp_path, name):
+    with pytest.raises(FileError, match="not a known text encoding"):
+        read_file(write(tmp_path, PEOPLE), encoding=name)
+
+
+def test_utf16_without_its_mark_is_refused(tmp_path):
+    with pytest.raises(FileError, match="is not utf-16: UTF-16 stream does not start with BOM"):
+        read_file(write(tmp_path, PEOPLE), encoding="utf-16")
 
 
 def test_pyarrow_reads_through_no_python_object(tmp_path, monkeypatch):
@@ -429,5 +455,6 @@ def test_decimal_commas(tmp_path, lines, given, expected):
 
 
 def test_a_decimal_point_that_is_none_is_refused(tmp_path):
-    with pytest.raises(FileError, match="decimal="):
-        read_file(write(tmp_path, "x;y\n1;2\n"), decimal="x")
+    for delimiter, decimal in ((";", "x"), (",", ",")):
+        with pytest.raises(FileError, match="decimal="):
+            read_file(write(tmp_path, "x;y\n1;2\n"), delimiter=delimiter, decimal=decimal)

@@ -37,7 +37,7 @@ def test_each_role_becomes_its_part_of_the_table(frame):
     assert table.sensitive.column(0).to_pylist() == ["f × age < 60", "m × age >= 60", "f × age >= 60", "m × age < 60"]
     assert table.weights.tolist() == [1.0, 2.0, 0.0, 1.5]
     assert table.clusters.tolist() == [0, 0, 1, 2]
-    assert (len(table), table.exclusions) == (4, ())
+    assert (len(table), table.n_rows, table.exclusions) == (4, 4, ())
 
 
 def test_groups_are_named_as_counts_name_them(frame):

@@ -181,7 +181,7 @@ def _show(scored: Scored, folder: Path, confidence: float, *, signed: bool) -> N
         out.print(
             printable(f"cells   {scored.encoder.n_cells_}, with thresholds set by {sizes} records"), soft_wrap=True
         )
-        for line in what_next(folder, f" --target {scored.target:g}", signed=signed):
+        for line in what_next(folder, f" --max {scored.target:g}", signed=signed):
             out.print(line, soft_wrap=True)
         show_left_out(scored.certificate.exclusions)
     show_notes(scored.notes)

@@ -17,6 +17,7 @@ from certifare.cli.options import (
     COLUMNS,
     METRIC,
     METRICS,
+    SENSITIVE_FILE,
     ClaimOptions,
     CsvFormat,
     DatabaseOptions,
@@ -75,7 +76,7 @@ def certify(
         ),
     ] = None,
     output: Annotated[Path | None, declare(None, OUTPUT, "--output", "-o")] = None,
-    target: Annotated[float | None, declare(None, "Exit with status 1 if T* is above this.")] = None,
+    max_bound: Annotated[float | None, declare(None, "Exit with status 1 if T* is above this.", "--max")] = None,
     *,
     database: DatabaseOptions,
     roles: RoleOptions,
@@ -90,6 +91,7 @@ def certify(
             needs="cut",
         ),
     ] = None,
+    sensitive_file: Annotated[Path | None, declare(COLUMNS, SENSITIVE_FILE, rare=True, needs="memory")] = None,
     metric: Annotated[
         str | None, declare(CLAIM, f"{METRIC}; that of the bundle's certificate unless given.", choices=METRICS)
     ] = None,
@@ -108,7 +110,7 @@ def certify(
     from certifare.certificates.claims import Claim
     from certifare.certification.ledger import open_ledger
 
-    check_distance("--target", target)
+    check_distance("--max", max_bound)
     place = find_records(encoder, data or [], database, itself.column, itself.cuts)
     certified = place.claim
     metric = metric or (METRICS[0] if certified is None else certified.metric)
@@ -131,7 +133,7 @@ def certify(
     )
     counted = place.count(
         _reading(place, roles, csv, claim, label_cuts),
-        csv.reading(),
+        {"sensitive_file": sensitive_file, **csv.reading()},
         labelled=claim.labelled,
         seed=roles.seed,
         # A label that the metric does not look at is named in the document.
@@ -150,16 +152,16 @@ def certify(
         _write(output, certificate, counted, signer, reading=reading, bundled=bundled, **named)
     notes = (*notes, *(() if ledger.reason is None else (ledger.reason,)))
     written = () if output is None else (f"written to {output}" + (", signed" if signer else ", not signed"),)
-    above = target is not None and certificate.bound > target
+    above = max_bound is not None and certificate.bound > max_bound
     if above:
         from certifare.certificates.rounding import round_up
 
-        err.print(f"T* = {round_up(certificate.bound, 6)} is above --target {target}")
+        err.print(f"T* = {round_up(certificate.bound, 6)} is above --max {max_bound}")
     emit(
         certificate.to_dict(),
         as_json,
         lambda: _show(certificate, notes, written),
-        outcome="DONE" if target is None else "FAIL" if above else "PASS",
+        outcome="DONE" if max_bound is None else "FAIL" if above else "PASS",
         status=REFUSED if above else 0,
     )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def column_of_database(place: tuple[str, str], column: str, cuts: Sequence[float] | None) -> FairTreeEncoder:
     """Make the encoder of a column of a table in a database, which is asked for its values and nothing else."""
     from certifare.encoders.existing import MOST_VALUES, encoder_of
-    from certifare.encoders.sql import quoted, quoted_table, table_parts
+    from certifare.encoders.sql import identifier, quoted_table, table_parts
     from certifare.engines.sql.warehouse import connect
     from certifare.tables.roles import absent
 
@@ -29,7 +29,7 @@ def column_of_database(place: tuple[str, str], column: str, cuts: Sequence[float
         names = list(warehouse.columns(table_parts(table)))
         if column not in names:
             raise absent(column, names, "column to certify")
-        wanted = quoted(column, warehouse.dialect)
+        wanted = identifier(column, warehouse.dialect).sql(dialect=warehouse.dialect)
         source = quoted_table(table_parts(table), warehouse.dialect)
         query = f"SELECT DISTINCT {wanted} FROM {source} WHERE {wanted} IS NOT NULL LIMIT {MOST_VALUES + 1}"  # noqa: S608
         values = [_plain(row[0]) for row in warehouse.query(query)]
@@ -46,20 +46,25 @@ def column_of_files(
     cuts: Sequence[float] | None,
     reading: Reading,
     *,
+    sensitive_file: FilePath | None = None,
     labelled: bool,
     **csv: Any,
 ) -> tuple[FairTreeEncoder, Table]:
     """Read a file, or several, once: make the encoder of a column of it, and the table of its records."""
     from certifare.encoders.existing import encoder_of_arrow
     from certifare.encoders.records import csv_format, table_of_records
+    from certifare.tables.joins import read_files
     from certifare.tables.roles import absent
-    from certifare.tables.stacking import read_files
 
-    native, notes = read_files(paths if len(paths) > 1 else paths[0], **csv_format(reading, csv))
+    csv = csv_format(reading, csv)
+    native, notes = read_files(paths if len(paths) > 1 else paths[0], **csv)
     if column not in native.column_names:
         raise absent(column, native.column_names, "column to certify")
     encoder = encoder_of_arrow(native.column(column), column, cuts)
-    return encoder, table_of_records(encoder, native, reading, labelled=labelled, notes=notes)
+    missing = csv["missing"]
+    return encoder, table_of_records(
+        encoder, native, reading, labelled=labelled, notes=notes, missing=missing, sensitive_file=sensitive_file
+    )
 
 
 def written_column(encoder: FairTreeEncoder, path: Path | None = None) -> str:

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 CONDITIONS = {
     # Where the records are.
     "records": "a file of records",
+    "csv": "a CSV file",
     "binary": "a Parquet or Arrow file",
     "sql": "a database (--sql)",
     "counts": "counts files",
+    "memory": "a table that fits into memory",
     "large": "a Parquet file too large for memory, or on a cluster",
     "fresh": "records of the period",
     # What is known of them.
@@ -52,14 +54,18 @@ CONDITIONS = {
     "as_csv": "an output that ends in .csv",
 }
 #: What options need that say how records are drawn, and how they are read.
-DRAWN = frozenset(("undrawn", "random", "thinned", "capped", "cluster"))
+DRAWN = frozenset(("memory", "undrawn", "random", "thinned", "capped", "cluster"))
 READ = frozenset(("unread", "cut"))
 #: What to do instead of giving them: where the records are, what the option needs, and the advice. The first counts.
 REMEDIES = (
     ("counts", DRAWN | READ, "The holder of the records says so: certifare count."),
     ("sql", DRAWN, "A database counts all of its records: export an extract, and run certifare count on the file."),
     ("stated", DRAWN | READ | {"unread_csv"}, "The certificate beside the encoder says how records are read."),
-    ("large", DRAWN | READ, "Fit on a sample of the records."),
+    (
+        "large",
+        DRAWN | READ,
+        "Fit on a sample of the records, or join the files first (DuckDB reads and writes Parquet).",
+    ),
 )
 
 
@@ -96,7 +102,7 @@ def of_file(*paths: FilePath) -> tuple[str, ...]:
     """Conditions of files of records, which no certificate says how to read."""
     from certifare.tables.files import kind_of
 
-    return ("records", "unread_csv" if any(kind_of(path) == "csv" for path in paths) else "binary")
+    return ("records", "csv", "unread_csv") if any(kind_of(path) == "csv" for path in paths) else ("records", "binary")
 
 
 def of_records(*paths: FilePath, stated: bool) -> Iterator[str]:

@@ -31,10 +31,10 @@ CHECKS = {
     "3-signature": "certifare verify certificate.json --key producer.pub.pem",
     "4-encoder": "certifare verify certificate.json --key producer.pub.pem --encoder encoder.json",
     "5-own-records": "certifare verify certificate.json --key producer.pub.pem --encoder encoder.json --data fresh.csv "
-    "--target 0.1",
+    "--max 0.1",
     "6-encoded-file": "certifare encode encoder.json fresh.csv again.csv --keep income",
     "7-one-classifier": "certifare verify certificate.json --predictions predictions.csv",
-    "8-too-strict": "certifare verify certificate.json --target 0.05",
+    "8-too-strict": "certifare verify certificate.json --max 0.05",
     "9-altered": "certifare verify altered.json --key producer.pub.pem",
 }
 FILES = frozenset(

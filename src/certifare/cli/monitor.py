@@ -10,7 +10,7 @@ import typer
 
 from certifare.cli.arguments import check_distance
 from certifare.cli.honoured import of_file, refuse_ignored
-from certifare.cli.options import DatabaseOptions, Json, Options, PublicKey, option, with_options
+from certifare.cli.options import CsvFile, DatabaseOptions, Json, Options, PublicKey, option, with_options
 from certifare.cli.running import REFUSED
 from certifare.cli.sources import Certified, RecordsToCount, counts_files
 from certifare.cli.terminal import emit, err, out, printable, show_left_out, show_notes
@@ -60,6 +60,7 @@ def monitor(
     course: CourseOptions,
     key: PublicKey = None,
     database: DatabaseOptions,
+    csv: CsvFile,
     as_json: Json = False,
 ) -> None:
     """Hold a certificate against fresh records, period after period.
@@ -88,9 +89,9 @@ def monitor(
     notes: tuple[str, ...] = ()
     if fresh:
         source = RecordsToCount(known, files, counts, database)
-        counted = source.count(known.reading, {}, labelled=document.certificate.claim.labelled).records
+        counted = source.count(known.reading, csv.reading(), labelled=document.certificate.claim.labelled).records
         notes = counted.notes
-        history = history.add(course.period or files[0].path.stem, counted.counts, digest=counted.checksum_digest)
+        history = history.add(course.period or files[0].path.stem, counted.counts, digest=_digest_of(counted.checksum))
     findings = history.findings()
     if course.output is not None:
         from certifare.report import render_course
@@ -132,6 +133,13 @@ def _load(bundle: Path, key: Path | None) -> tuple[Certified, Document]:
             "certify), or monitor it in Python."
         )
     return known, known.document
+
+
+def _digest_of(checksum: str | None) -> str | None:
+    """Return what records are recognised by if they come again: a digest of their checksum, in any order."""
+    import hashlib
+
+    return None if checksum is None else hashlib.sha256(checksum.encode()).hexdigest()
 
 
 def _history(path: Path, known: Certified, document: Document, given: dict[str, Any], *, new_allowed: bool) -> History:

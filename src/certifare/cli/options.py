@@ -136,8 +136,26 @@ PublicKey = Annotated[Path | None, declare(None, "Public key that the signature 
 # -- in classes -----------------------------------------------------------------------------------------------------
 
 
-class CsvFormat(Options):
-    """How a CSV file is read, unless the certificate of a bundle says so."""
+class CsvFile(Options):
+    """How a CSV file is written, which differs from file to file: a certificate does not know it."""
+
+    delimiter: str | None = option(READING, "Delimiter of a CSV file; recognised unless given.", rare=True, needs="csv")
+    encoding: str | None = option(READING, "Encoding of a CSV file; recognised unless given.", rare=True, needs="csv")
+    names: str | None = option(
+        READING,
+        "Column names of a CSV file without a header: age,job,,sex. An empty name leaves a column out.",
+        rare=True,
+        needs="csv",
+    )
+
+    def reading(self) -> dict[str, Any]:
+        """Return the keywords of :func:`certifare.tables.files.read_file`."""
+        names = () if self.names is None else tuple(name.strip() for name in self.names.split(","))
+        return {"delimiter": self.delimiter, "encoding": self.encoding, "header": self.names is None, "names": names}
+
+
+class CsvFormat(CsvFile):
+    """How a CSV file is read, whatever the certificate of a bundle does not say."""
 
     missing: list[str] | None = option(
         READING,
@@ -158,7 +176,7 @@ class CsvFormat(Options):
         """Return the keywords of :func:`certifare.tables.files.read_file`."""
         from certifare.tables.files import MISSING
 
-        return {"missing": (*MISSING, *listed(self.missing)), "decimal": self.decimal}
+        return {**super().reading(), "missing": (*MISSING, *listed(self.missing)), "decimal": self.decimal}
 
 
 class TermsOptions(Options):
@@ -258,6 +276,7 @@ GIVEN = option(
     metavar="COLUMN",
     rare=True,
 )
+SENSITIVE_FILE = "Second file, with sensitive columns; the one column that both files have joins them."
 
 
 class ClaimOptions(Options):
@@ -338,6 +357,7 @@ class SearchOptions(ClaimOptions, DrawOptions):
     """What a search for encoders tries, what it claims, and what the columns of its table are."""
 
     given: str | None = GIVEN
+    sensitive_file: Path | None = option(COLUMNS, SENSITIVE_FILE, rare=True, needs="memory")
     metric: str = option(CLAIM, f"{METRIC}.", default=METRICS[0], choices=METRICS)
     kind: list[str] | None = option(
         SEARCH, "Kind of encoder. Repeat for several. Both boosted and tree unless given.", choices=KINDS
@@ -388,7 +408,7 @@ class SearchOptions(ClaimOptions, DrawOptions):
     def keywords(self, csv: CsvFormat) -> dict[str, Any]:
         """Return the keywords of ``produce``, ``sweep`` and ``check_table``, but for data, labels and groups."""
         as_they_are = (
-            *("weight", "cluster", "each", "given"),
+            *("weight", "cluster", "each", "given", "sensitive_file"),
             *("metric", "confidence", "positive", "min_group_size", "looks"),
             *("utility", "group_aware", "tie_column", "seed", "pool_groups"),
         )
@@ -406,7 +426,7 @@ class SearchOptions(ClaimOptions, DrawOptions):
         """Return what holds of a search in a table: where the table is, and what is claimed."""
         holds = {
             "large": large,
-            **dict.fromkeys(("undrawn", "unread"), not large),
+            **dict.fromkeys(("memory", "undrawn", "unread"), not large),
             "equal_opportunity": self.metric == "equal_opportunity",
             "output": True,
             "random": True,

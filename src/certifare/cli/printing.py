@@ -82,7 +82,7 @@ def _headlines(bundle: Bundle, folder: Path | None, *, signed: bool) -> Iterator
     if bundle.warning is not None:
         yield Text(f"        {bundle.warning}", "yellow")
     asked = "" if bundle.confidence >= USUAL else f" --confidence {bundle.confidence:.6g}"
-    asked += "" if bundle.target is None else f" --target {bundle.target:g}"
+    asked += "" if bundle.target is None else f" --max {bundle.target:g}"
     yield from map(Text, what_next(folder, asked, signed=signed))
 
 

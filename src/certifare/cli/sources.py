@@ -132,7 +132,7 @@ class RecordsToCount:
             return tuple(of_records(stated=stated))
         if self.counts:
             return ("counts",)
-        return (*of_records(*self.files, stated=stated), *roles.draw_conditions(self.reading, self.files))
+        return (*of_records(*self.files, stated=stated), "memory", *roles.draw_conditions(self.reading, self.files))
 
     def count(self, reading: Reading, csv: dict[str, Any], *, labelled: bool, **request: Any) -> Counted:
         """Count the records, wherever they are.
@@ -167,7 +167,7 @@ class RecordsToCount:
         else:
             encoder, salt = load_fitted(self.known.encoder), digest(self.known.encoder)
             named = {"encoder": self.known.encoder}
-            if len(self.files) > 1 or not is_large(self.files[0]):
+            if len(self.files) > 1 or not is_large(self.files[0]) or csv.get("sensitive_file") is not None:
                 data = self.files if len(self.files) > 1 else self.files[0]
                 table = read_records(encoder, data, reading, labelled=asked.labelled, **csv)
         source: Any = PieceRecords.of(self.files[0]) if table is None else TableSource(table)

@@ -51,7 +51,7 @@ def sweep(
             metavar="FILE",
         ),
     ] = None,
-    target: Annotated[float | None, declare(None, "Also name the best encoder within this bound.")] = None,
+    max_bound: Annotated[float | None, declare(None, "Also name the best encoder within this bound.", "--max")] = None,
     *,
     search: SearchOptions,
     csv: CsvFormat,
@@ -64,14 +64,14 @@ def sweep(
     from certifare.frontier import sweep as sweep_table
 
     refuse_ignored(context, *search.conditions(data))
-    check_distance("--target", target)
+    check_distance("--max", max_bound)
     _check_places(output or ())
     roles: dict[str, Any] = {"label": tuple(label), "sensitive": tuple(sensitive)}
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
         frontier = sweep_table(data, progress=progress, **roles, **search.keywords(csv))
         knee = frontier.best()
-        best = None if target is None else frontier.best(target)
+        best = None if max_bound is None else frontier.best(max_bound)
         for path in output or ():
             progress(f"writing {path.name}", 0, 1)
             _write(frontier, best or knee, path)

@@ -22,12 +22,12 @@ REQUIRED = "What is required"
 class RequiredOptions(Options):
     """What is required of a certificate."""
 
-    target: float | None = option(REQUIRED, "The largest bound T* to accept.")
+    max_bound: float | None = option(REQUIRED, "The largest bound T* to accept.", "--max")
     confidence: float = option(REQUIRED, "The least joint confidence to accept; 0 accepts any.", default=0.95)
     metric: list[str] | None = option(
         REQUIRED, "The metric it must be about. Repeat to accept several.", choices=METRICS
     )
-    looks: int | None = option(REQUIRED, "The most times that its records were looked at.", min=1)
+    max_looks: int | None = option(REQUIRED, "The most times that its records were looked at.", min=1)
 
 
 @with_options
@@ -63,14 +63,14 @@ def verify(
     from certifare.document import Policy, verify_document
 
     refuse_ignored(context)
-    check_distance("--target", required.target)
+    check_distance("--max", required.max_bound)
     if not certificate.exists():
         raise FileError(f"There is no certificate or bundle {str(certificate)!r}.")
     policy = Policy(
         min_confidence=required.confidence,
-        max_bound=required.target,
+        max_bound=required.max_bound,
         metrics=listed(required.metric),
-        max_looks=required.looks,
+        max_looks=required.max_looks,
     )
     decided = None if predictions is None else read_predictions(predictions)
     given = {"key": key, "encoder": encoder, "data": data, "certified_on": certified_on}

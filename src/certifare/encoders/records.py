@@ -21,10 +21,10 @@ from certifare.foundation.formatting import listing
 from certifare.foundation.levels import INTERSECTION, UNKNOWN, name_of
 from certifare.foundation.storage import FilePath
 from certifare.tables.files import MISSING, TEXT, Batches, open_batches
+from certifare.tables.joins import join_groups, read_files
 from certifare.tables.quality import as_notes
 from certifare.tables.reading import Reading
 from certifare.tables.roles import Comparison, Roles, absent, parse_role
-from certifare.tables.stacking import read_files
 from certifare.tables.table import Table
 
 if TYPE_CHECKING:
@@ -80,12 +80,25 @@ def read_records(
     reading: Reading,
     *,
     labelled: bool = True,
+    sensitive_file: FilePath | None = None,
+    on: str | None = None,
     **csv: Any,
 ) -> Table:
     """Read a CSV, Parquet, Arrow or Feather file of records of a fitted encoder, as a reading says."""
-    native, notes = read_files(path, _feature_types(encoder), **csv_format(reading, csv))
+    types = _feature_types(encoder)
+    csv = csv_format(reading, csv)
+    native, notes = read_files(path, types, **csv)
     check_columns(encoder, native.column_names)
-    return table_of_records(encoder, native, reading, labelled=labelled, notes=notes)
+    return table_of_records(
+        encoder,
+        native,
+        reading,
+        labelled=labelled,
+        notes=notes,
+        sensitive_file=sensitive_file,
+        on=on,
+        missing=csv["missing"],
+    )
 
 
 def table_of_records(
@@ -95,16 +108,20 @@ def table_of_records(
     *,
     labelled: bool = True,
     notes: Sequence[str] = (),
+    sensitive_file: FilePath | None = None,
+    on: str | None = None,
+    missing: Sequence[str] = MISSING,
 ) -> Table:
     """Make records of a fitted encoder of a table that was read; the parameters are those of :func:`read_records`."""
     roles = Roles.read_as(reading, tuple(column.name for column in encoder.columns_))
+    native, roles, joined = join_groups(native, roles, sensitive_file, on, missing)
     if not labelled or roles.given is not None:
         roles = replace(roles, label=(), label_cuts=())
     table = Table.from_frame(native, roles)
     if reading.kept_groups is not None:
         # Which groups are pooled was fixed before these records were looked at.
         table = table.pooled(reading.kept_groups)
-    return replace(table.of_labelled(), findings=(*as_notes(notes), *table.findings))
+    return replace(table.of_labelled(), findings=(*as_notes((*notes, *joined)), *table.findings))
 
 
 def csv_format(reading: Reading, csv: Mapping[str, Any]) -> dict[str, Any]:

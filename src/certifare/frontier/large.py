@@ -275,6 +275,11 @@ def _roles(worker: Worker, roles: Roles) -> BlockReader:
 
 def _checked_roles(keywords: dict[str, Any]) -> Roles:
     """Read the roles; refuse what needs the whole table in memory."""
+    if keywords.pop("sensitive_file", None) is not None or keywords.pop("on", None) is not None:
+        raise ArgumentError(
+            "sensitive_file is joined in memory, but this table is too large for that. Join the files first, for "
+            "example in a database (DuckDB reads and writes Parquet)."
+        )
     for option, value in CsvDialect.extract(keywords).items():
         if value != getattr(CsvDialect, option):
             raise ArgumentError(f"{option} is for CSV files, but this table is not one. Leave it out.")

@@ -35,7 +35,7 @@ from certifare.frontier.sweeping import SEARCH_KEYWORDS, default_parts, open_sea
 from certifare.tables.files import CsvDialect, read_file
 from certifare.tables.frames import is_categorical, single_array
 from certifare.tables.quality import TableFinding, as_notes
-from certifare.tables.roles import Roles, as_names
+from certifare.tables.roles import Roles
 from certifare.tables.splitting import CERTIFY
 from certifare.tables.table import Table, arrow_table, table_of
 
@@ -105,7 +105,8 @@ class Readiness:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {"ready": self.ready, **msgspec.to_builtins(self)}
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        return {"ready": self.ready, **document}
 
 
 def check_table(
@@ -152,22 +153,22 @@ def check_table(
         raise ArgumentError("Give the dataframe or the file: a Table has its roles already.")
     if is_large(table):
         raise ArgumentError("The table is too large for memory: check a sample of its records.")
-    columns, findings = _opened(table, keywords)
-    named = {"label": as_names(label), "sensitive": as_names(sensitive)}
+    source, columns, findings = _opened(table, keywords)
+    named = {"label": _names(label), "sensitive": _names(sensitive)}
     guessed = tuple(role for role, names in named.items() if not names)
     if guessed:
         named |= _guess(columns, named, guessed)
     dates = _dates(columns, keywords, named)
     findings += dates
-    keywords["drop"] = (*as_names(keywords.get("drop")), *(str(finding.column) for finding in dates))
+    keywords["drop"] = (*_names(keywords.get("drop") or ()), *(str(finding.column) for finding in dates))
     search = {name: keywords.pop(name) for name in SEARCH_KEYWORDS if name in keywords}
     read = job = None
     try:
         if search.get("label_quantiles") is None:
-            read = table_of(columns, **named, **keywords)
+            read = table_of(source, **named, **keywords)
             job = open_search(read, grid, **search)
         else:
-            job = open_search(columns, grid, **search, **named, **keywords)
+            job = open_search(source, grid, **search, **named, **keywords)
         read = job.table
     except FileError:
         raise
@@ -203,12 +204,22 @@ def check_table(
     )
 
 
-def _opened(table: Any, keywords: dict[str, Any]) -> tuple[pa.Table, list[TableFinding]]:
-    """Return the columns of a table, and notes on how it was read."""
+def _names(role: str | Sequence[str]) -> tuple[str, ...]:
+    return (role,) if isinstance(role, str) else tuple(role)
+
+
+def _opened(table: Any, keywords: dict[str, Any]) -> tuple[Any, pa.Table, list[TableFinding]]:
+    """Return what a table is made from, its columns, and notes on how it was read."""
     if not isinstance(table, str | os.PathLike):
-        return arrow_table(table), []
-    columns, notes = read_file(table, **CsvDialect.extract(keywords))
-    return columns, list(as_notes(notes))
+        columns = arrow_table(table)
+        return columns, columns, []
+    csv = CsvDialect.extract(dict(keywords))
+    columns, notes = read_file(table, **csv)
+    if keywords.get("sensitive_file") is not None:
+        return table, columns, []
+    CsvDialect.extract(keywords)
+    keywords.pop("sensitive_file", None), keywords.pop("on", None)
+    return columns, columns, list(as_notes(notes))
 
 
 def _dates(columns: pa.Table, keywords: Mapping[str, Any], named: Mapping[str, tuple[str, ...]]) -> list[TableFinding]:

@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from certifare.errors import FileError, TableError
-from certifare.foundation.formatting import amount, shortened
+from certifare.foundation.formatting import amount
 from certifare.foundation.storage import FilePath, open_regular, writable
 from certifare.tables.stores import Store, store_address
 
@@ -91,16 +91,27 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 class CsvDialect:
     """How to read a CSV file.
 
+    - ``delimiter``, ``encoding``: None: they are detected.
     - ``missing``: text that means a missing value.
+    - ``header``: whether the first line names the columns. If not, they are ``column_1``, ``column_2`` …
+    - ``names``: names of the columns of a file without a header; a column with an empty name is left out.
     - ``decimal``: the decimal sign. None: it is detected.
     """
 
+    delimiter: str | None = None
+    encoding: str | None = None
     missing: Sequence[str] = MISSING
+    header: bool = True
+    names: Sequence[str] = ()
     decimal: str | None = None
 
     def __post_init__(self) -> None:
-        if self.decimal not in (None, ".", ","):
-            raise FileError(f"decimal={self.decimal!r}: give '.' or ','.")
+        delimiter = {"\\t": "\t", "tab": "\t"}.get(self.delimiter or "", self.delimiter)
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
+            raise FileError(f"delimiter={delimiter!r}: give one character, such as ',' or ';', or 'tab'.")
+        if self.decimal is not None and (self.decimal not in (".", ",") or self.decimal == delimiter):
+            raise FileError(f"decimal={self.decimal!r}: give '.' or ',', but not the delimiter.")
+        object.__setattr__(self, "delimiter", delimiter)
 
     @classmethod
     def extract(cls, keywords: dict[str, Any]) -> dict[str, Any]:
@@ -114,9 +125,10 @@ class Csv:
 
     delimiter: str
     encoding: str
-    header: tuple[str, ...]  # as written in the file
+    header: tuple[str, ...]  # the header as written in the file, or the names of the columns if there is none
     odd_quotes: bool  # whether the file has an odd number of quotation marks
     notes: tuple[str, ...] = ()  # assumptions and warnings for the user
+    headed: bool = True  # whether the first line is the header
     decimal: str = "."  # the decimal sign
 
     @cached_property
@@ -255,46 +267,61 @@ def kind_of(path: FilePath) -> Kind:
     return DataFile.of(path).kind
 
 
-def inspect_csv(path: FilePath, decimal: str | None = None) -> Csv:
-    """Detect the encoding, delimiter and header of a CSV file, and its decimal sign unless it is given."""
-    path = DataFile.of(path)
+def inspect_csv(path: FilePath, **reading: Any) -> Csv:
+    """Detect the encoding, delimiter, header and decimal sign of a CSV file, unless they are given (CsvDialect)."""
+    path, options = DataFile.of(path), CsvDialect(**reading)
+    names, decimal, encoding = options.names, options.decimal, options.encoding
+    headed = options.header and not names
     with readable(path):
         stream, _ = path.text()
         head = bytes(stream.read(SAMPLE))
         if not (b"\n" in head or b"\r" in head):
             head += bytes(stream.read(BLOCK))  # a header with ten thousand columns may be longer
-    if b"\x00" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if b"\x00" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and encoding is None:
         raise FileError(f"{str(path)!r} holds binary data. Give a CSV, Parquet or Arrow file.")
     with readable(path):
-        encoding, odd_quotes, notes = _encoding(path, head)
+        encoding, odd_quotes, notes = _encoding(path, head, encoding)
     text = codecs.getincrementaldecoder(encoding)().decode(head).removeprefix("\ufeff")
     if not text.strip():
         raise FileError(f"{str(path)!r} is empty.")
-    delimiter = _sniff(text)
+    chosen = options.delimiter or _sniff(text)
     try:
-        header = next((row for row in _rows(text, delimiter) if row), [])
+        first = next((row for row in _rows(text, chosen) if row), [])
     except csv.Error as error:
         raise FileError(
             f"{str(path)!r}: cannot read the header ({error}). A quotation mark may not be closed."
         ) from error
-    called = [name.strip() for name in header]
+    if names and len(names) != len(first):
+        raise FileError(
+            f"{str(path)!r} has {len(first):,} columns in its first line, but {len(names):,} names were given. Name "
+            "each column, in order."
+        )
+    found = first if headed else list(names) or [f"column_{i}" for i in range(1, len(first) + 1)]
+    called = [name.strip() for name in found]
     _check_names(path, [name for name in called if name])
     if not any(called):
-        line = shortened(text.lstrip("\r\n").splitlines()[0])
+        line = _short(text.lstrip("\r\n").splitlines()[0])
         raise FileError(f"{str(path)!r}: the first line must name the columns; it is {line!r}.")
+    if len(first) == 1:
+        guess = _sniff(text)
+        if guess != chosen and guess in first[0]:
+            raise FileError(
+                f"With the delimiter {chosen!r}, {str(path)!r} has only one column. The delimiter seems to be "
+                f"{guess!r}: pass that, or leave the option out."
+            )
     unnamed = [str(i) for i, name in enumerate(called, 1) if not name]
     if unnamed:
         notes.append(f"left out column {', '.join(unnamed[:5])}: it has no name")
-    numbers = [name for name in called if _NUMBER.fullmatch(name)]
+    numbers = [name for name in called if headed and _NUMBER.fullmatch(name)]
     if numbers:
         notes.append(
-            f"the header has a column named {numbers[0]!r}; if the first line is a record, put a line with the names "
-            "of the columns before it"
+            f"the header has a column named {numbers[0]!r}; if the first line is a record, name the columns with "
+            "--names"
         )
-    if decimal is None and delimiter != "," and _decimal_commas(_rows(text, delimiter)):
+    if decimal is None and chosen != "," and _decimal_commas(_rows(text, chosen)):
         decimal = ","
         notes.append("numbers are read with decimal commas (pass --decimal . if they have points)")
-    return Csv(delimiter, encoding, tuple(header), odd_quotes, tuple(notes), decimal or ".")
+    return Csv(chosen, encoding, tuple(found), odd_quotes, tuple(notes), headed, decimal or ".")
 
 
 def read_file(
@@ -310,7 +337,7 @@ def read_file(
     kind = path.kind
     if kind == "csv":
         options = CsvDialect(**reading)
-        layout = inspect_csv(path, options.decimal)
+        layout = inspect_csv(path, **reading)
         table = _read_csv(path, layout, options.missing, types or {})
         notes = (*layout.notes, *suspected_markers(table))
     elif kind == "folder":
@@ -335,8 +362,7 @@ def open_batches(path: FilePath, types: Mapping[str, pa.DataType | None] | None 
         return batches
     if kind != "csv":
         return _binary_batches(path, kind, types)
-    options = CsvDialect(**reading)
-    layout = inspect_csv(path, options.decimal)
+    options, layout = CsvDialect(**reading), inspect_csv(path, **reading)
     wanted = dict.fromkeys(layout.columns) if types is None else {n: t for n, t in types.items() if n in layout.columns}
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -362,7 +388,7 @@ def suspected_markers(table: pa.Table) -> tuple[str, ...]:
             counted = pc.value_counts(_plain(column).drop_null())
             counts = {entry["values"]: entry["counts"] for entry in counted[:MOST_MARKED].to_pylist()}
             found += [
-                f"{shortened(str(value), 40)!r} in {shortened(name, 60)!r} ({amount(counts[value], 'record')})"
+                f"{_short(str(value), 40)!r} in {_short(name, 60)!r} ({amount(counts[value], 'record')})"
                 for value in _suspects(counts)
             ]
     if not found:
@@ -475,9 +501,12 @@ def _utf8(path: DataFile, layout: Csv) -> Iterator[tuple[Any, Any]]:
         yield file, file
 
 
-def _encoding(path: DataFile, head: bytes) -> tuple[str, bool, list[str]]:
+def _encoding(path: DataFile, head: bytes, given: str | None) -> tuple[str, bool, list[str]]:
     """Detect the encoding by reading the whole file; also return whether the number of quotation marks is odd."""
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if given is not None:
+        name = _text_encoding(given)
+        candidates = ["utf-8-sig" if name == "utf-8" else name]
+    elif head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         candidates = ["utf-16"]
     else:
         candidates = ["utf-8-sig", "cp1252", "iso8859-1"]
@@ -485,18 +514,41 @@ def _encoding(path: DataFile, head: bytes) -> tuple[str, bool, list[str]]:
     for candidate in candidates:
         try:
             odd = _scan(path, candidate)
-        except UnicodeDecodeError as error:
-            misfit = misfit or f"byte {error.object[error.start]:#04x} does not fit"
+        except UnicodeError as error:
+            if isinstance(error, UnicodeDecodeError):
+                misfit = misfit or f"byte {error.object[error.start]:#04x} does not fit"
+            else:
+                misfit = misfit or _short(str(error))
             continue
-        note = f"the file is not UTF-8 ({misfit}); it was read as {candidate} (if that is wrong, convert it to UTF-8)"
+        note = f"the file is not UTF-8 ({misfit}); it was read as {candidate} (pass --encoding if that is wrong)"
         return ("utf-8" if candidate == "utf-8-sig" else candidate), odd, [note] if misfit else []
-    raise FileError(f"{str(path)!r} is not {candidates[0]}: {misfit}. Convert it to UTF-8.")
+    raise FileError(
+        f"{str(path)!r} is not {candidates[0].removesuffix('-sig')}: {misfit}. Leave the encoding out to detect it, "
+        "or name another."
+    )
+
+
+def _text_encoding(given: str) -> str:
+    """Return Python's name of a text encoding; raise for other codecs."""
+    try:
+        name = codecs.lookup(given).name
+        "a".encode(name)  # raises for hex, rot13, zlib …
+        codecs.getincrementaldecoder(name)
+    except (LookupError, ValueError):
+        name = ""
+    if name in ("", "idna", "punycode", "unicode-escape", "raw-unicode-escape"):
+        raise FileError(
+            f"encoding={_short(given)!r} is not a known text encoding. Try utf-8, cp1252, latin-1 or utf-16."
+        )
+    return name
 
 
 def _scan(path: DataFile, encoding: str) -> bool:
     """Decode a whole file to check it; return whether the number of quotation marks is odd."""
     quotes = line = 0
     for text in _decoded(path, encoding):
+        if encoding != "utf-8-sig":
+            text.encode()  # a codec may produce lone surrogates
         quotes += text.count('"')
         end = max(text.rfind("\n"), text.rfind("\r"))
         line = line + len(text) if end < 0 else len(text) - end - 1
@@ -551,12 +603,19 @@ def _csv_options(
         read_as = {layout.columns[name]: type_ or pa.string() for name, type_ in types.items()}
         convert |= {"include_columns": list(read_as), "column_types": read_as}
     return {
-        "read_options": pacsv.ReadOptions(block_size=BLOCK, use_threads=threads),
+        "read_options": pacsv.ReadOptions(
+            block_size=BLOCK, use_threads=threads, column_names=None if layout.headed else _distinct(layout.header)
+        ),
         "parse_options": pacsv.ParseOptions(
             delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=handler
         ),
         "convert_options": pacsv.ConvertOptions(**convert),
     }
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Give each column without a name a unique one: pyarrow refuses repeated names."""
+    return [name if name.strip() else f"{name}\0{i}" for i, name in enumerate(names)]
 
 
 def _read_csv(path: DataFile, layout: Csv, missing: Sequence[str], types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -618,7 +677,7 @@ class _BadRows:
         return FileError(
             f"{amount(self.count, 'row')} of {str(path)!r} {'does' if self.count == 1 else 'do'} not have "
             f"{first.expected_columns} columns as the first row has: one{where} has {first.actual_columns}. Correct "
-            f"the file, whose columns are separated by {layout.delimiter!r}."
+            f"the file, or pass a delimiter other than {layout.delimiter!r}."
         )
 
 
@@ -742,7 +801,7 @@ def _width(type_: pa.DataType) -> int:
 
 
 def _no_records(path: Path | DataFile, names: Sequence[str]) -> FileError:
-    return FileError(f"{str(path)!r} has columns ({shortened(', '.join(names))}) but no records.")
+    return FileError(f"{str(path)!r} has columns ({_short(', '.join(names))}) but no records.")
 
 
 def _check_names(path: Path | DataFile, names: Sequence[str]) -> None:
@@ -762,11 +821,11 @@ def readable(path: str | os.PathLike[str], layout: Csv | None = None, bad: _BadR
             raise bad.error(path, layout) from error
         raise _explained(path, layout, str(error)) from error
     except (pa.ArrowException, EOFError, UnicodeDecodeError) as error:
-        raise FileError(f"{str(path)!r} is damaged: {shortened(str(error))}.") from error
+        raise FileError(f"{str(path)!r} is damaged: {_short(str(error))}.") from error
     except OSError as error:
         # pyarrow reports broken content as OSError without an error number.
         if error.errno is None:
-            raise FileError(f"{str(path)!r} is damaged: {shortened(str(error))}.") from error
+            raise FileError(f"{str(path)!r} is damaged: {_short(str(error))}.") from error
         raise FileError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
 
 
@@ -791,7 +850,7 @@ def _explained(path: Path | DataFile, layout: Csv | None, message: str) -> Excep
         # pyarrow's message repeats the row that it cannot read.
         message = re.split("['\"\n]", re.sub(r"(, got \d+):.*", r"\1", message, flags=re.S))[0]
     wrong = "is damaged" if layout is None else "cannot be read as a table"
-    return FileError(f"{str(path)!r} {wrong}: {shortened(message).rstrip(':. ')}.")
+    return FileError(f"{str(path)!r} {wrong}: {_short(message).rstrip(':. ')}.")
 
 
 def _too_long(path: Path | DataFile) -> FileError:
@@ -804,5 +863,10 @@ def _similar_file(path: Path) -> str:
     return f". Did you mean {str(path.with_name(near[0]))!r}?" if near else "."
 
 
+def _short(text: str, most: int = 120) -> str:
+    text = text.strip()
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def _listing(names: Sequence[str]) -> str:
-    return ", ".join(repr(shortened(name, 60)) for name in names[:5])
+    return ", ".join(repr(_short(name, 60)) for name in names[:5])

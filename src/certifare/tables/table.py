@@ -36,6 +36,7 @@ from certifare.foundation.formatting import amount, exact
 from certifare.foundation.levels import UNKNOWN, Levels, intersect, sort_key
 from certifare.tables.files import MISSING, CsvDialect, read_file
 from certifare.tables.frames import Frame, is_categorical, is_text, single_array
+from certifare.tables.joins import join_groups
 from certifare.tables.quality import TableFinding, as_notes, column_findings, people_findings
 from certifare.tables.reading import POOLED
 from certifare.tables.roles import Comparison, MissingGroups, Roles, as_names, column_of
@@ -153,6 +154,11 @@ class Table:
         )
 
     def __len__(self) -> int:
+        return self.n_rows
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
         return int(self.features.num_rows)
 
     @property
@@ -306,20 +312,31 @@ def table_of(table: Any, **roles: Any) -> Table:
     return table
 
 
-def read_table(path: str | os.PathLike[str], roles: Roles | None = None, **keywords: Any) -> Table:
+def read_table(
+    path: str | os.PathLike[str],
+    roles: Roles | None = None,
+    *,
+    sensitive_file: str | os.PathLike[str] | None = None,
+    on: str | None = None,
+    **keywords: Any,
+) -> Table:
     """Read a table from a CSV, Parquet, Arrow or Feather file.
 
     - ``roles``, or keywords of :class:`~certifare.tables.roles.Roles`: of the columns.
+    - ``sensitive_file``, ``on``: a second file with sensitive columns, and the key column that joins the two, unless
+      it is the only one that both have.
     - Other keywords: of :class:`~certifare.tables.files.CsvDialect`, for a CSV file.
     """
     csv = CsvDialect.extract(keywords)
     native, notes = read_file(path, **csv)
-    table = Table.from_frame(native, roles, **keywords)
+    missing = csv.get("missing", MISSING)
+    native, roles, joined = join_groups(native, Roles.of(roles, **keywords), sensitive_file, on, missing)
+    table = Table.from_frame(native, roles)
     return replace(
         table,
-        findings=(*as_notes(notes), *table.findings),
+        findings=(*as_notes((*notes, *joined)), *table.findings),
         source=Path(path),
-        missing_words=tuple(word for word in csv.get("missing", MISSING) if word not in MISSING),
+        missing_words=tuple(word for word in missing if word not in MISSING),
         decimal=csv.get("decimal"),
     )
 
