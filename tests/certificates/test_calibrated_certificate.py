@@ -320,6 +320,11 @@ def test_several_classes_share_epsilon():
 
 
 def test_too_many_classes_are_referred_to_the_bound():
+    # Twice four classes have 0.0001 each, the smallest level.
+    five = certificate(cells=5, confidence=0.9992)
+    assert 0.0 < five.for_classifier(["a", "b", "c", "d", "d"]).upper < five.bound
+    with pytest.raises(UnprovedClaimError, match="5 classes share ε"):
+        five.for_classifier(list("abcde"))
     made = certify_counts(counts_of(equal_gaps([400, 400], 300)), method="calibrated")
     with pytest.raises(UnprovedClaimError, match=r"300 classes share ε.*T\* ="):
         made.for_classifier(np.arange(300))

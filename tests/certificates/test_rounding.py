@@ -15,6 +15,7 @@ from certifare.certificates.rounding import (
     percent_up,
     round_down,
     round_up,
+    round_up_digits,
     written,
 )
 
@@ -62,6 +63,12 @@ def test_confidence_in_words_is_never_above_it(confidence):
 def test_the_smallest_float_that_is_not_below_a_value(value):
     found = at_least(value)
     assert written(math.nextafter(found, -math.inf)) < value <= written(found)
+
+
+def test_numbers_of_records_are_rounded_up_to_three_digits():
+    numbers = (0, 7, 998.2, 999.2, 1_000, 1_000.5, 1_001, 123_000, 123_001)
+    rounded = [0, 7, 999, 1_000, 1_000, 1_010, 1_010, 123_000, 124_000]
+    assert [round_up_digits(number, 3) for number in numbers] == rounded
 
 
 def test_a_number_is_taken_as_it_is_written():
