@@ -66,12 +66,12 @@ def test_a_decision_rule_selects_the_same_share_of_every_group(cli, table):
 
 def test_verify_finds_the_thresholds_in_the_records_and_not_in_others(cli, table):
     calibrate(cli, table, "--tie-column", "customer")
-    assert cli("verify", table.parent / "bundle", "--certified-on", table, "--target", 0.1).status == 0
+    assert cli("verify", table.parent / "bundle", "--certified-on", table, "--max", 0.1).status == 0
     other = table.parent / "other.csv"
     changed = scored()
     changed["risk"] = changed["risk"].to_numpy()[::-1]
     changed.to_csv(other, index=False)
-    assert cli("verify", table.parent / "bundle", "--certified-on", other, "--target", 0.1).status == 1
+    assert cli("verify", table.parent / "bundle", "--certified-on", other, "--max", 0.1).status == 1
 
 
 def test_with_a_label_a_fifth_of_the_records_choose_how_large_cells_are(cli, table):
