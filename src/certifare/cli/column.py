@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def column_of_database(place: tuple[str, str], column: str, cuts: Sequence[float] | None) -> FairTreeEncoder:
     """Make the encoder of a column of a table in a database, which is asked for its values and nothing else."""
     from certifare.encoders.existing import MOST_VALUES, encoder_of
-    from certifare.encoders.sql import identifier, quoted_table, table_parts
+    from certifare.encoders.sql import quoted, quoted_table, table_parts
     from certifare.engines.sql.warehouse import connect
     from certifare.tables.roles import absent
 
@@ -29,7 +29,7 @@ def column_of_database(place: tuple[str, str], column: str, cuts: Sequence[float
         names = list(warehouse.columns(table_parts(table)))
         if column not in names:
             raise absent(column, names, "column to certify")
-        wanted = identifier(column, warehouse.dialect).sql(dialect=warehouse.dialect)
+        wanted = quoted(column, warehouse.dialect)
         source = quoted_table(table_parts(table), warehouse.dialect)
         query = f"SELECT DISTINCT {wanted} FROM {source} WHERE {wanted} IS NOT NULL LIMIT {MOST_VALUES + 1}"  # noqa: S608
         values = [_plain(row[0]) for row in warehouse.query(query)]

@@ -91,7 +91,7 @@ def monitor(
         source = RecordsToCount(known, files, counts, database)
         counted = source.count(known.reading, csv.reading(), labelled=document.certificate.claim.labelled).records
         notes = counted.notes
-        history = history.add(course.period or files[0].path.stem, counted.counts, digest=_digest_of(counted.checksum))
+        history = history.add(course.period or files[0].path.stem, counted.counts, digest=counted.checksum_digest)
     findings = history.findings()
     if course.output is not None:
         from certifare.report import render_course
@@ -133,13 +133,6 @@ def _load(bundle: Path, key: Path | None) -> tuple[Certified, Document]:
             "certify), or monitor it in Python."
         )
     return known, known.document
-
-
-def _digest_of(checksum: str | None) -> str | None:
-    """Return what records are recognised by if they come again: a digest of their checksum, in any order."""
-    import hashlib
-
-    return None if checksum is None else hashlib.sha256(checksum.encode()).hexdigest()
 
 
 def _history(path: Path, known: Certified, document: Document, given: dict[str, Any], *, new_allowed: bool) -> History:

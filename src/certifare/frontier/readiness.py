@@ -35,7 +35,7 @@ from certifare.frontier.sweeping import SEARCH_KEYWORDS, default_parts, open_sea
 from certifare.tables.files import CsvDialect, read_file
 from certifare.tables.frames import is_categorical, single_array
 from certifare.tables.quality import TableFinding, as_notes
-from certifare.tables.roles import Roles
+from certifare.tables.roles import Roles, as_names
 from certifare.tables.splitting import CERTIFY
 from certifare.tables.table import Table, arrow_table, table_of
 
@@ -105,8 +105,7 @@ class Readiness:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        document: dict[str, Any] = msgspec.to_builtins(self)
-        return {"ready": self.ready, **document}
+        return {"ready": self.ready, **msgspec.to_builtins(self)}
 
 
 def check_table(
@@ -154,13 +153,13 @@ def check_table(
     if is_large(table):
         raise ArgumentError("The table is too large for memory: check a sample of its records.")
     source, columns, findings = _opened(table, keywords)
-    named = {"label": _names(label), "sensitive": _names(sensitive)}
+    named = {"label": as_names(label), "sensitive": as_names(sensitive)}
     guessed = tuple(role for role, names in named.items() if not names)
     if guessed:
         named |= _guess(columns, named, guessed)
     dates = _dates(columns, keywords, named)
     findings += dates
-    keywords["drop"] = (*_names(keywords.get("drop") or ()), *(str(finding.column) for finding in dates))
+    keywords["drop"] = (*as_names(keywords.get("drop")), *(str(finding.column) for finding in dates))
     search = {name: keywords.pop(name) for name in SEARCH_KEYWORDS if name in keywords}
     read = job = None
     try:
@@ -202,10 +201,6 @@ def check_table(
         seconds=None if job is None else _seconds(job),
         findings=tuple(sorted(findings, key=lambda finding: order.index(finding.severity))),
     )
-
-
-def _names(role: str | Sequence[str]) -> tuple[str, ...]:
-    return (role,) if isinstance(role, str) else tuple(role)
 
 
 def _opened(table: Any, keywords: dict[str, Any]) -> tuple[Any, pa.Table, list[TableFinding]]:

@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from certifare.errors import FileError, TableError
-from certifare.foundation.formatting import amount
+from certifare.foundation.formatting import amount, shortened
 from certifare.foundation.storage import FilePath, open_regular, writable
 from certifare.tables.stores import Store, store_address
 
@@ -300,7 +300,7 @@ def inspect_csv(path: FilePath, **reading: Any) -> Csv:
     called = [name.strip() for name in found]
     _check_names(path, [name for name in called if name])
     if not any(called):
-        line = _short(text.lstrip("\r\n").splitlines()[0])
+        line = shortened(text.lstrip("\r\n").splitlines()[0])
         raise FileError(f"{str(path)!r}: the first line must name the columns; it is {line!r}.")
     if len(first) == 1:
         guess = _sniff(text)
@@ -388,7 +388,7 @@ def suspected_markers(table: pa.Table) -> tuple[str, ...]:
             counted = pc.value_counts(_plain(column).drop_null())
             counts = {entry["values"]: entry["counts"] for entry in counted[:MOST_MARKED].to_pylist()}
             found += [
-                f"{_short(str(value), 40)!r} in {_short(name, 60)!r} ({amount(counts[value], 'record')})"
+                f"{shortened(str(value), 40)!r} in {shortened(name, 60)!r} ({amount(counts[value], 'record')})"
                 for value in _suspects(counts)
             ]
     if not found:
@@ -518,7 +518,7 @@ def _encoding(path: DataFile, head: bytes, given: str | None) -> tuple[str, bool
             if isinstance(error, UnicodeDecodeError):
                 misfit = misfit or f"byte {error.object[error.start]:#04x} does not fit"
             else:
-                misfit = misfit or _short(str(error))
+                misfit = misfit or shortened(str(error))
             continue
         note = f"the file is not UTF-8 ({misfit}); it was read as {candidate} (pass --encoding if that is wrong)"
         return ("utf-8" if candidate == "utf-8-sig" else candidate), odd, [note] if misfit else []
@@ -538,7 +538,7 @@ def _text_encoding(given: str) -> str:
         name = ""
     if name in ("", "idna", "punycode", "unicode-escape", "raw-unicode-escape"):
         raise FileError(
-            f"encoding={_short(given)!r} is not a known text encoding. Try utf-8, cp1252, latin-1 or utf-16."
+            f"encoding={shortened(given)!r} is not a known text encoding. Try utf-8, cp1252, latin-1 or utf-16."
         )
     return name
 
@@ -801,7 +801,7 @@ def _width(type_: pa.DataType) -> int:
 
 
 def _no_records(path: Path | DataFile, names: Sequence[str]) -> FileError:
-    return FileError(f"{str(path)!r} has columns ({_short(', '.join(names))}) but no records.")
+    return FileError(f"{str(path)!r} has columns ({shortened(', '.join(names))}) but no records.")
 
 
 def _check_names(path: Path | DataFile, names: Sequence[str]) -> None:
@@ -821,11 +821,11 @@ def readable(path: str | os.PathLike[str], layout: Csv | None = None, bad: _BadR
             raise bad.error(path, layout) from error
         raise _explained(path, layout, str(error)) from error
     except (pa.ArrowException, EOFError, UnicodeDecodeError) as error:
-        raise FileError(f"{str(path)!r} is damaged: {_short(str(error))}.") from error
+        raise FileError(f"{str(path)!r} is damaged: {shortened(str(error))}.") from error
     except OSError as error:
         # pyarrow reports broken content as OSError without an error number.
         if error.errno is None:
-            raise FileError(f"{str(path)!r} is damaged: {_short(str(error))}.") from error
+            raise FileError(f"{str(path)!r} is damaged: {shortened(str(error))}.") from error
         raise FileError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
 
 
@@ -850,7 +850,7 @@ def _explained(path: Path | DataFile, layout: Csv | None, message: str) -> Excep
         # pyarrow's message repeats the row that it cannot read.
         message = re.split("['\"\n]", re.sub(r"(, got \d+):.*", r"\1", message, flags=re.S))[0]
     wrong = "is damaged" if layout is None else "cannot be read as a table"
-    return FileError(f"{str(path)!r} {wrong}: {_short(message).rstrip(':. ')}.")
+    return FileError(f"{str(path)!r} {wrong}: {shortened(message).rstrip(':. ')}.")
 
 
 def _too_long(path: Path | DataFile) -> FileError:
@@ -863,10 +863,5 @@ def _similar_file(path: Path) -> str:
     return f". Did you mean {str(path.with_name(near[0]))!r}?" if near else "."
 
 
-def _short(text: str, most: int = 120) -> str:
-    text = text.strip()
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def _listing(names: Sequence[str]) -> str:
-    return ", ".join(repr(_short(name, 60)) for name in names[:5])
+    return ", ".join(repr(shortened(name, 60)) for name in names[:5])
