@@ -1,6 +1,7 @@
 """``certifare calibrate``: thresholds for each group on a score that is there already."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -158,3 +159,33 @@ def test_the_true_distance_exceeds_the_bound_as_often_as_stated_although_every_r
         shares = [np.bincount(cells[fresh["sex"] == g], minlength=4) / (fresh["sex"] == g).sum() for g in "fm"]
         above += np.abs(shares[0] - shares[1]).sum() / 2 > bound
     assert 0 < above < 16
+
+
+@pytest.mark.parametrize("command", ["certify", "monitor", "count"])
+def test_the_records_that_set_the_thresholds_are_refused_as_fresh_ones(cli, table, tmp_path, command):
+    """Without a label nothing was trained; but their cells are alike in all groups because they set them."""
+    people = scored().assign(risk=lambda t: t["risk"] + np.random.default_rng(1).normal(0, 0.002, N))
+    people.to_csv(table, index=False)
+    bundle = table.parent / "bundle"
+    calibrate(cli, table)
+    where = {"certify": ["-o", tmp_path / "c.json"], "monitor": ["--history", tmp_path / "h.json"],
+             "count": ["-o", tmp_path / "n.json"]}[command]  # fmt: skip
+    for changed in (people, people.sample(frac=0.5, random_state=0), people.round({"risk": 5})):
+        changed.to_csv(tmp_path / "again.csv", index=False)
+        result = cli(command, bundle, tmp_path / "again.csv", *where)
+        assert result.status == 2
+        assert "are among the training records" in result.stderr
+    assert json.loads((bundle / "private" / "run.json").read_text("utf-8"))["verdict"] == "PASS"
+    fresh = scored(seed=7).assign(risk=lambda t: t["risk"] + np.random.default_rng(2).normal(0, 0.002, N))
+    fresh.to_csv(tmp_path / "fresh.csv", index=False)
+    assert cli(command, bundle, tmp_path / "fresh.csv", *where).status == 0
+    shutil.rmtree(bundle / "private")
+    refused = cli(command, bundle, table, *where, *(["--period", "again"] if command == "monitor" else []))
+    assert "too near the plan of the thresholds" in refused.stderr
+
+
+def test_coarse_scores_without_a_column_that_breaks_ties_are_noted(cli, table):
+    assert "encode whole tables, not one record at a time" in calibrate(cli, table).stderr.replace("\n", " ")
+    result = calibrate(cli, table, "--tie-column", "customer", "--replace")
+    assert "lie on a threshold" in result.stderr
+    assert "one record at a time" not in result.stderr

@@ -12,7 +12,7 @@ from certifare import CellCounts, certify_counts
 from certifare.bundle import produce
 from certifare.certificates import Certificate
 from certifare.cli.verify import STATUS
-from certifare.document import read_document, verify_document, write_document
+from certifare.document import Policy, read_document, verify_document, write_document
 from certifare.errors import ArgumentError
 from certifare.frontier.settings import Grid
 
@@ -126,9 +126,35 @@ def test_the_plan_of_the_encoder_is_the_one_that_the_certificate_counts(job, tmp
         reading=stated.statement.predicate.reading,
     )
     (tmp_path / "encoder.json").write_bytes((folder / "encoder.json").read_bytes())
-    check, _ = finding(tmp_path, records, tmp_path)
-    assert check.ok is False
-    assert "plan" in check.message
+    check, verdict = finding(tmp_path, records, tmp_path)
+    (failed,) = verdict.failures
+    assert failed.name == "encoder"
+    assert "another plan" in failed.message
+    assert check.ok is None
+
+
+def test_an_encoder_whose_thresholds_no_record_has_set_is_not_the_one_of_the_certificate(job, tmp_path):
+    folder, records, _ = job
+
+    def forget(document):
+        document["calibrated"] = False
+
+    _, verdict = finding(altered(folder, tmp_path, forget), records, tmp_path)
+    assert [check.name for check in verdict.failures] == ["encoder"]
+
+
+def test_the_records_that_set_the_thresholds_decide_nothing_as_own_records(job, tmp_path):
+    """Whatever puts equal scores in order: on them the exact bound would come out too low."""
+    folder, records, _ = job
+    other = tmp_path / "published"
+    other.mkdir()
+    for name in ("certificate.json", "encoder.json"):
+        (other / name).write_bytes((folder / name).read_bytes())
+    records.to_parquet(tmp_path / "records.parquet")
+    verdict = verify_document(other, Policy(max_bound=0.5), data=tmp_path / "records.parquet")
+    assert verdict.outcome == "INCONCLUSIVE"
+    (check,) = [check for check in verdict.checks if check.undecided]
+    assert "set the thresholds" in check.message
 
 
 def test_thresholds_are_of_calibrated_cells_alone(tmp_path):

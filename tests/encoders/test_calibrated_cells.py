@@ -1,12 +1,14 @@
 """CalibratedEncoder: fit, calibrate, transform."""
 
+from copy import copy
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from certifare import CalibratedEncoder, certify, load_encoder
+from certifare import CalibratedEncoder, CellCounts, certify, load_encoder
 from certifare.engines.counting import CountRequest, PieceRecords
 from certifare.engines.parquet.engine import ParquetEngine
 from certifare.errors import (
@@ -67,6 +69,35 @@ def test_the_records_that_set_thresholds_cannot_certify(fitted):
             certify(encoder, X[part], sensitive_features=s[part])
     fresh, _, groups = people(2000, seed=9)
     assert certify(encoder, fresh, sensitive_features=groups).method == "exact"
+
+
+def test_records_that_were_fitted_on_cannot_set_thresholds(fitted):
+    _, certificate, (X, y, s) = fitted
+    other = CalibratedEncoder(target=0.1, n_jobs=1).fit(X[:1500], y[:1500], sensitive_features=s[:1500])
+    for part in (slice(0, 1500), slice(500, 1500), slice(0, 3000)):
+        with pytest.raises(TrainingOverlapError, match="hold some out"):
+            other.calibrate(X[part], sensitive_features=s[part])
+    assert not other.calibrated_
+    assert any("were looked up: " in words for words in certificate.assumptions)
+
+
+def test_the_records_that_set_thresholds_are_recognised_by_their_counts_without_a_fingerprint(fitted):
+    encoder, _, (X, _, s) = fitted
+    plan, names = encoder.plan_, [str(group) for group in encoder.groups_]
+    assert encoder.is_set_by(CellCounts(plan.counts[:, ::-1], names[::-1]))
+    moved = plan.counts.copy()
+    moved[:2, 0] += [40, -40]
+    assert not encoder.is_set_by(CellCounts(moved, names))
+    own = copy(encoder)
+    own.fingerprint_ = None
+    with pytest.raises(TrainingOverlapError, match="too near the plan"):
+        certify(own, X[1500:], sensitive_features=s[1500:])
+    void = certify(own, X[1500:], sensitive_features=s[1500:], allow_training_records=True)
+    assert void.assumptions[0].startswith("VOID")
+    # In as few cells, other records may have the same counts.
+    rule = CalibratedEncoder(target=0.3, score_column="income", shares=(0.5, 0.5))
+    rule.fit(X[["income"]][:90], sensitive_features=s[:90]).calibrate(X[["income"]][:90], sensitive_features=s[:90])
+    assert not rule.is_set_by(CellCounts(rule.plan_.counts, names))
 
 
 def test_a_group_without_thresholds_is_refused(fitted):

@@ -43,6 +43,27 @@ def test_a_plan_refuses_other_numbers_of_records():
         GapPlan.along(np.array([[2, 1], [2, 4]])).calibrate(np.zeros((3, 1)), np.array([0, 0, 1]), np.zeros(3))
 
 
+@pytest.mark.parametrize(("k", "n"), [(4, 2_000), (6, 300), (20, 400)])
+def test_the_records_that_fill_a_plan_are_recognised_and_others_are_not(k, n):
+    plan = GapPlan.along(round_to_gaps(np.linspace(1, 3, 2 * k).reshape(k, 2), [n + 1, n // 2]))
+    assert plan.is_filled_by(plan.counts)
+    # Ties are parted otherwise when the records are encoded again.
+    off = plan.counts.copy()
+    off[:2] += [[1, -1], [-1, 1]]
+    assert plan.is_filled_by(off)
+    assert not plan.is_filled_by(plan.counts + 1)
+    rng = np.random.default_rng(0)
+    for _ in range(2_000):
+        drawn = [rng.multinomial(c.sum(), rng.dirichlet(g)) for g, c in zip(plan.gaps.T, plan.counts.T, strict=True)]
+        assert not plan.is_filled_by(np.stack(drawn, axis=1))
+
+
+def test_a_plan_of_few_records_may_be_filled_by_others():
+    for gaps in ([[500, 500], [500, 500]], [[7, 8], [8, 7], [7, 9]], [[8, 9]]):
+        plan = GapPlan.along(np.array(gaps))
+        assert not plan.is_filled_by(plan.counts)
+
+
 def test_missing_values_and_equal_ones_have_a_place_in_the_order():
     thresholds = Thresholds(np.array([0]), np.array([0]), np.array([[1.0, np.inf]]), np.array([[0.5, 0.25]]))
     values = np.array([[0.9], [1.0], [1.0], [np.inf], [np.inf]])

@@ -6,7 +6,7 @@ measured on the certification records (:mod:`~certifare.bundle.measuring`) and w
 """
 
 from certifare.bundle.advice import Advice
-from certifare.bundle.folder import BUNDLE_FILES, check_output, is_bundle, write_rows
+from certifare.bundle.folder import BUNDLE_FILES, check_output, is_bundle, write_private_folder, write_rows
 from certifare.bundle.measuring import Measured
 from certifare.bundle.producing import produce
 from certifare.bundle.result import Bundle, Tested
@@ -20,5 +20,6 @@ __all__ = [
     "check_output",
     "is_bundle",
     "produce",
+    "write_private_folder",
     "write_rows",
 ]

@@ -15,6 +15,7 @@ from certifare.foundation.storage import atomic_folder, check_folder, write_priv
 if TYPE_CHECKING:
     from certifare.bundle.result import Bundle
     from certifare.document import Terms
+    from certifare.encoders import Fingerprint
 
 #: Files of a bundle, and of its private folder; a folder with anything else in it is not replaced.
 BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv", "findings.json"})
@@ -22,9 +23,10 @@ PRIVATE_FILES = frozenset({"README.txt", "fingerprint.npz", "run.json"})
 PRIVATE_NOTE = """\
 Nothing in this folder may be handed on.
 
-fingerprint.npz  shows anyone who has it whether a given record was among the training records.
+fingerprint.npz  shows anyone who has it whether a given record was among the training records, or among those
+                 that set thresholds of cells that read the group.
                  `certifare certify` reads it, to refuse records that the encoder was fitted on.
-run.json         how the bundle was made: parts, seed, encoders tested, results.
+run.json         how the bundle was made, with what result.
 """
 
 
@@ -90,7 +92,8 @@ def write_bundle(
             **findings.shown(),
         )
         (temporary / "report.html").write_text(render_html(data), encoding="utf-8")
-        _write_private_folder(bundle, temporary / "private", command)
+        log = {**bundle.run, **bundle.to_dict(), "command": command}
+        write_private_folder(temporary / "private", bundle.encoder.fingerprint_, log)
     return Path(folder)
 
 
@@ -104,12 +107,12 @@ def _evaluate(bundle: Bundle, *, calibrated: bool) -> dict[str, Any]:
     return evaluate(bundle.encoder, search.certify_sample.table, cells=cells, calibrated=calibrated)
 
 
-def _write_private_folder(bundle: Bundle, folder: Path, command: str | None) -> None:
+def write_private_folder(folder: Path, fingerprint: Fingerprint | None, log: Mapping[str, Any]) -> None:
+    """Write what may not be handed on: what recognises the records that an encoder has seen, and how it was made."""
     folder.mkdir(mode=0o700)
     write_private(folder / "README.txt", PRIVATE_NOTE.encode())
-    if bundle.encoder.fingerprint_ is not None:
-        bundle.encoder.fingerprint_.save(folder / "fingerprint.npz")
-    log = {**bundle.run, **bundle.to_dict(), "command": command}
+    if fingerprint is not None:
+        fingerprint.save(folder / "fingerprint.npz")
     write_private(folder / "run.json", (json.dumps(log, ensure_ascii=False, indent=2) + "\n").encode())
 
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from certifare.certificates.claims import Claim
 from certifare.certificates.counts import given_missing
+from certifare.certificates.provenance import provenance_of
 from certifare.certificates.sampling import check_cap, check_population
 from certifare.encoders.base import RestrictedEncoder
+from certifare.encoders.calibrated_cells import CalibratedEncoder
 from certifare.encoders.existing import (
     check_values,
     column_table,
@@ -22,6 +24,7 @@ from certifare.encoders.existing import (
     read_column,
     words_of,
 )
+from certifare.encoders.fingerprint import Overlap
 from certifare.encoders.records import check_columns
 from certifare.engines.blocks import roles_of
 from certifare.engines.counting import BlockCounter, CountedRecords, CountRequest, Tally, reader_for
@@ -98,16 +101,22 @@ def count_records(
     refuse_quantity(INTERSECTION.join(reading.sensitive), counted.counts.groups, "sensitive column")
     if not reading.given:
         refuse_quantity(str(reading.label), counted.counts.labels or (), "label")
-    return _checked(encoder, counted, given=bool(reading.given))
+    return _checked(encoder, counted, given=bool(reading.given), allowed=request.allow_training_records)
 
 
-def _checked(encoder: Any, counted: CountedRecords, *, given: bool) -> CountedRecords:
+def _checked(encoder: Any, counted: CountedRecords, *, given: bool, allowed: bool) -> CountedRecords:
     """Raise if an existing column has values that its encoder does not know; add its cells to the assumptions.
 
-    If records were counted by a given column, say so of those without a value.
+    Raise also if the records have set the encoder's thresholds, unless training records are ``allowed``. If records
+    were counted by a given column, say so of those without a value.
     """
     if given:
         counted = replace(counted, counts=counted.counts.with_exclusions(given_missing(counted.counts)), positive=None)
+    if isinstance(encoder, CalibratedEncoder) and encoder.is_set_by(counted.counts):
+        n = counted.counts.n_records
+        own = Overlap(n, n, 0.0, True, "they are too near the plan of the thresholds for others")
+        found = provenance_of(own, reads_groups=True, allow_training_records=allowed)
+        counted = replace(counted, provenance=replace(counted.provenance, void=found.void, looked_up=found.looked_up))
     if not isinstance(encoder, RestrictedEncoder) or not encoder.is_column:
         return counted
     check_values(encoder, counted.counts)
@@ -262,7 +271,7 @@ def certify(
             exclusions=tuple(exclusions),
         )
         counted = records.count(encoder, seed=seed, allow_training_records=allow_training_records)
-    return _checked(encoder, counted, given=given is not None).certify(claim)
+    return _checked(encoder, counted, given=given is not None, allowed=allow_training_records).certify(claim)
 
 
 def _attributes(encoder: Encoder, X: Any, sensitive_features: Any) -> tuple[str, ...]:

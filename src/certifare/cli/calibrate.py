@@ -147,7 +147,7 @@ def calibrate(
 
 def _save(scored: Scored, folder: Path, signer: Any, *, replace: bool, **named: Any) -> None:
     """Write encoder, certificate and report: a folder that appears as a whole or not at all."""
-    from certifare.bundle import is_bundle
+    from certifare.bundle import is_bundle, write_private_folder
     from certifare.cli.gathering import gather
     from certifare.document import write_document
     from certifare.encoders.format import EncoderFile
@@ -163,6 +163,8 @@ def _save(scored: Scored, folder: Path, signer: Any, *, replace: bool, **named: 
         )  # fmt: skip
         data, _ = gather(temporary, None if signer is None else signer.public_key)
         (temporary / "report.html").write_text(render_html(data), encoding="utf-8")
+        log = {**scored.to_dict(), "command": named["command"]}
+        write_private_folder(temporary / "private", scored.encoder.fingerprint_, log)
 
 
 def _show(scored: Scored, folder: Path, confidence: float, *, signed: bool) -> None:

@@ -18,6 +18,7 @@ from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.assumptions import READS_GROUP, VOID
 from certifare.certificates.bounding import Evidence, lower_limit
 from certifare.certificates.chance import confirming_words, distance_by_chance, records_to_confirm
+from certifare.certificates.claims import stratum
 from certifare.certificates.counts import GROUP_MISSING
 from certifare.certificates.population import draw_of, whom
 from certifare.certificates.rounding import percent, round_down, round_up
@@ -26,6 +27,7 @@ from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
 from certifare.document.policy import Policy
 from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
+from certifare.encoders.documents import AnyDocument, CalibratedDocument
 from certifare.encoders.format import EncoderFile, digest_of
 from certifare.errors import (
     ArgumentError,
@@ -403,10 +405,24 @@ def _encoder(document: Document, encoder: str | os.PathLike[str] | None, require
     elif content.reads_groups != claimed_to_read:
         does, says = ("reads", "does not") if content.reads_groups else ("does not read", "does")
         wrong = f"The encoder {does} the group, and the certificate says that it {says}: it is about another encoder."
+    elif document.certificate.method == "calibrated" and not _has_its_plan(content, document.certificate):
+        wrong = "The encoder's thresholds were set by another plan than the one that the certificate counts."
     else:
         words = f"The encoder is the certified one (SHA-256 {found[:16]}…), with {content.n_cells:,} cells."
         return Check("encoder", True, words)
     return Check("encoder", False, wrong)
+
+
+def _has_its_plan(content: AnyDocument, certificate: Certificate) -> bool:
+    """Return whether records set the thresholds of an encoder by the plan that its certificate counts."""
+    from certifare.encoders.loading import plan_of
+
+    if not isinstance(content, CalibratedDocument) or not content.calibrated:
+        return False
+    names = [name_of(tuple(group) if isinstance(group, list) else group) for group in content.groups]
+    counts = stratum(certificate.counts, certificate.positive)
+    same = set(names) == set(counts.groups)
+    return same and np.array_equal(counts.of_groups(*names).table, plan_of(content).counts)
 
 
 def _requirements(document: Document, policy: Policy) -> list[Check]:
@@ -499,6 +515,12 @@ def _records(
         raise ArgumentError(f"Your records need the column {given!r}, within whose values groups are compared.")
     if data.groups is None or (labelled and given is None and not data.labels):
         raise ArgumentError("Your records need a sensitive column, and a label if the metric uses labels.")
+    if certificate.method == "calibrated" and _thresholds(document, encoder, data).ok:
+        words = (
+            "These are the records that set the thresholds, or cannot be told from them: the exact bound does not hold "
+            "on them. Use others."
+        )
+        return [Check("data", None, words, undecided=True)]
     try:
         counted = count_records(fitted, TableSource(data), reading, CountRequest(labelled=labelled))
     except TrainingOverlapError as error:
@@ -535,10 +557,6 @@ def _compared(certificate: Certificate, counted: CountedRecords, max_bound: floa
             f"The certificate is about {whom(certificate.population)}; your records stand for {whom(own.population)}: "
             "name weights and clusters as its producer did. The check is inconclusive."
         )
-    if certificate.method == "calibrated" and np.array_equal(own.counts.table, certificate.counts.table):
-        return undecided(
-            "These are the records that set the thresholds: the exact bound does not hold on them. Use others."
-        )
     lower = _own_lower_limit(own, str(counted.digest))
     sample = f"{own.counts.n_records:,} records of your own"
     words = (
@@ -573,12 +591,6 @@ def _thresholds(document: Document, encoder: str | os.PathLike[str], records: Ta
         reading = msgspec.structs.replace(_reading(document, {}), weight=None, cluster=None)
         records = read_records(fitted, records, reading, labelled=labelled)
     names = [name_of(group) for group in fitted.groups_]
-    table = certificate.counts.table
-    positive = (certificate.counts.labels or ()).index(str(certificate.positive)) if labelled else 0
-    counts = table.reshape(*table.shape[:2], -1)[:, :, positive]
-    order = [certificate.counts.groups.index(name) for name in names if name in certificate.counts.groups]
-    if len(order) < len(names) or not np.array_equal(counts[:, order], fitted.plan_.counts):
-        return Check("thresholds", False, "The encoder's plan is not the one that the certificate counts.")
     features = records.select([column.name for column in fitted.columns_])
     setting = np.ones(len(records), dtype=bool)
     if labelled:

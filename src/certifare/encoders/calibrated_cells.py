@@ -21,7 +21,7 @@ from certifare.certificates.claims import Claim
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.issuing import issue
 from certifare.certificates.planning import plan_table, plan_words
-from certifare.certificates.provenance import Provenance
+from certifare.certificates.provenance import Provenance, provenance_of
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics
 from certifare.encoders.direction_tree import Directed, grow_directions
@@ -36,7 +36,7 @@ from certifare.encoders.representatives import Representatives, find_representat
 from certifare.encoders.scoremap import MOST_AXES, probabilities, side_axes
 from certifare.encoders.scores import Scores, fit_scores
 from certifare.encoders.training import MemoryTraining, Training, in_memory
-from certifare.errors import ArgumentError, EncoderError, MissingColumnError, TableError
+from certifare.errors import ArgumentError, EncoderError, MissingColumnError, TableError, TrainingOverlapError
 from certifare.foundation.formatting import amount
 from certifare.foundation.levels import Levels, name_of
 from certifare.foundation.randomness import number, stream
@@ -47,7 +47,6 @@ from certifare.tables.frames import Field, Frame, check_lengths, read_values
 CELLS = tuple(sorted({round(2 * 1.04**i) for i in range(136)}))
 #: No cell of such a tree has fewer training records of a group.
 FEWEST_RECORDS = 20
-OTHER_RECORDS = "The certification records were given apart from the training records."
 NOTHING_LEARNT = (
     "Nothing was learnt from any record before the thresholds were set: the score was there, and each cell holds a "
     "share of every group that follows from the number of records or was stated beforehand. What describes a cell (its "
@@ -160,7 +159,8 @@ class CalibratedEncoder(RestrictedEncoder):
     tie_column : str, optional
         A column of X that identifies records, such as a person's number. Its keyed hash decides about records whose
         score equals a threshold, so a person always gets the same cell. Nothing else looks at it. Without it, the
-        record's row in the table decides.
+        record's row in the table decides: equal records that are encoded one at a time, each in row 0, would all get
+        one cell, and the bound is not about them.
     other_group : str, optional
         The group that pools all groups but those that have a name of their own: its thresholds are theirs. Without it,
         records of a group that the encoder was not fitted with are refused.
@@ -440,8 +440,18 @@ class CalibratedEncoder(RestrictedEncoder):
             names = [name_of(group) for group in self.groups_]
             raise ArgumentError(no_plan(dict(zip(names, sizes.tolist(), strict=True)), self.target, self.confidence))
         path, k = chosen
+        fields = self.read_fields(frame)
+        provenance = Provenance(looked_up=NOTHING_LEARNT, besides=(READS_GROUP,))
+        if training.labels:
+            overlap = training.fingerprint.overlap(fields)
+            if overlap.excessive:
+                raise TrainingOverlapError(
+                    f"Of these records, {overlap}. Thresholds are set by records that played no part in fitting: hold "
+                    "some out."
+                )
+            provenance = provenance_of(overlap, reads_groups=True)
         self.adopt(path.plans[k], path.cells(k), training)
-        counts = self.set_thresholds(self.read_fields(frame), groups, *labels)
+        counts = self.set_thresholds(fields, groups, *labels)
         claim = Claim(
             metric=self.metric,
             confidence=self.confidence,
@@ -449,8 +459,7 @@ class CalibratedEncoder(RestrictedEncoder):
             positive=self._positive_name(*labels) if labels else None,
             min_group_size=1,
         )
-        learnt = OTHER_RECORDS if training.labels else NOTHING_LEARNT
-        return issue(Evidence(counts), claim, Provenance(looked_up=learnt, besides=(READS_GROUP,)))
+        return issue(Evidence(counts), claim, provenance)
 
     def choose(
         self, paths: Iterable[PlanPath], training: MemoryTraining, *, exactly: bool = True
@@ -518,6 +527,15 @@ class CalibratedEncoder(RestrictedEncoder):
         wanted = self.plan_.calibrate(values, groups, self._break_ties(fields, np.arange(len(frame)))[setting])
         wrong = (wanted.at != self.thresholds_.at) | (wanted.ties != self.thresholds_.ties)
         return [(int(j), int(group)) for j, group in np.argwhere(wrong)]
+
+    def is_set_by(self, counts: CellCounts) -> bool:
+        """Say whether the counted records seem to be those that set the thresholds."""
+        names = [name_of(group) for group in self.groups_]
+        if not self.calibrated_ or set(names) != set(counts.groups):
+            return False
+        table = counts.of_groups(*names).table.reshape(self.n_cells_, len(names), -1)
+        filled = [table.sum(axis=2), *np.moveaxis(table, 2, 0)]
+        return any(map(self.plan_.is_filled_by, filled))
 
     def key_ties(self, records: str) -> int:
         """Let ties be broken by keys that depend on the certification records; return the key of these themselves."""
@@ -672,11 +690,16 @@ def hash_ties(field: Field, key: int) -> NDArray[np.float64]:
 
 
 def tied_note(encoder: CalibratedEncoder) -> tuple[str, ...]:
-    """Say how many certification records equal a threshold, if any do."""
+    """Say how many certification records equal a threshold, if any do; and where equal records could not be parted."""
     n = encoder.tied_
     words = (
         f"{amount(n, 'certification record')} {'lies' if n == 1 else 'lie'} on a threshold; random numbers part them"
     )
+    if encoder.score_column is not None and encoder.tie_column is None:
+        words += (
+            ", by their row in the table: encode whole tables, not one record at a time, or name a column that "
+            "identifies records (--tie-column; in Python tie_column=)"
+        )
     return (words,) if n else ()
 
 

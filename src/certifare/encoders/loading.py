@@ -99,7 +99,7 @@ def describe_document(document: AnyDocument) -> Description:
         places, first = document.cells, document.directions[0] if document.directions else None
         log_odds = bool(document.models) and first is not None and first.weights is None and first.coordinate is None
         directions = [direction.name for direction in document.directions]
-        rules = threshold_rules(_restore_thresholds(document)[1], directions, names, log_odds)
+        rules = threshold_rules(_restore_thresholds(document), directions, names, log_odds)
     elif isinstance(document, TreeDocument):
         growth = _restore_growth(_restore_splits(document, bins))
         places = [document.nodes[leaf] for leaf in growth.leaves()]
@@ -165,7 +165,7 @@ def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
     require(encoder.tie_column is None or encoder.tie_column in names, "tie_column: there is no such column")
     directions = tuple(Direction(d.name, _numbers(d.weights), d.coordinate) for d in document.directions)
     encoder.directions_ = Directions(directions, scores, _restore_coordinates(document, bins), bins, place)
-    encoder.plan_, encoder.thresholds_ = _restore_thresholds(document)
+    encoder.plan_, encoder.thresholds_ = plan_of(document), _restore_thresholds(document)
     encoder.n_cells_ = document.n_cells
     encoder.calibrated_ = document.calibrated
     encoder._tie_key, encoder._training = document.tie_key, None
@@ -174,14 +174,21 @@ def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
     return encoder
 
 
-def _restore_thresholds(document: CalibratedDocument) -> tuple[GapPlan, Thresholds]:
-    shape = (len(document.splits), len(document.groups))
+def plan_of(document: CalibratedDocument) -> GapPlan:
+    """Return the plan by which records set the thresholds of an encoder."""
     parents = np.array(document.parents, dtype=np.int64)
     directions = np.array([split.direction for split in document.splits], dtype=np.int64)
-    left = np.array([split.gaps for split in document.splits], dtype=np.int64).reshape(shape)
-    at = np.array([split.at for split in document.splits], dtype=np.float64).reshape(shape)
-    ties = np.array([split.ties for split in document.splits], dtype=np.float64).reshape(shape)
-    return GapPlan(parents, directions, left, np.array(document.gaps)), Thresholds(parents, directions, at, ties)
+    left = np.array([split.gaps for split in document.splits], dtype=np.int64)
+    return GapPlan(parents, directions, left.reshape(len(parents), len(document.groups)), np.array(document.gaps))
+
+
+def _restore_thresholds(document: CalibratedDocument) -> Thresholds:
+    plan = plan_of(document)
+    at, ties = (
+        np.array([getattr(split, name) for split in document.splits], dtype=np.float64).reshape(plan.left.shape)
+        for name in ("at", "ties")
+    )
+    return Thresholds(plan.parents, plan.directions, at, ties)
 
 
 def _restore_coordinates(document: CalibratedDocument, bins: Sequence[Bins]) -> Coordinates | None:

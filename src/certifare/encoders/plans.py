@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, gammainc
 
 from certifare.certificates.calibrated import Gaps
 from certifare.errors import EncoderError
 from certifare.foundation.compiler import kernel
 
+#: Counts that other records come as near to a plan with a smaller probability than this are of those that filled it.
+UNLIKELY = 1e-6
 #: Where records are that no split waits for.
 IN_A_CELL, SET_A_THRESHOLD = -1, -2
 
@@ -133,6 +135,19 @@ class GapPlan:
         counts = self.gaps.copy()
         counts[-1] -= 1
         return counts
+
+    def is_filled_by(self, counts: Gaps) -> bool:
+        """Say whether counts are too near the plan for other records: those that set the thresholds have just these.
+
+        The shares of cells are Dirichlet, so counts of as many other records have twice the variance of a sample. Some
+        may be off even if they are the same: other random numbers may have parted the records on a threshold.
+        """
+        if not np.array_equal(counts.sum(axis=0) + 1, self.totals):
+            return False
+        expected = self.gaps * (1.0 - 1.0 / self.totals)
+        # Whole numbers are half a record off on average.
+        off = float(((np.abs(counts - expected) + 0.5) ** 2 / (2.0 * expected)).sum())
+        return bool(gammainc((self.n_cells - 1) * self.n_groups / 2, off / 2) < UNLIKELY)
 
     def check_sizes(self, groups: NDArray[np.integer[Any]]) -> None:
         """Raise if there are other numbers of records by group than the plan is for."""
