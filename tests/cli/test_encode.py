@@ -48,6 +48,25 @@ def test_a_kept_column_has_its_own_name_unless_that_is_taken(cli, files, tmp_pat
     assert list(encoded["job"].fillna("")) == list(fresh["job"].fillna(""))
 
 
+def test_what_the_encoder_reads_is_kept_as_it_is_written(cli, files, tmp_path, monkeypatch):
+    """As a number of the encoder, 007 would be 7 and 1.50 would be 1.5; as its text, blanks would be gone."""
+    monkeypatch.setattr(certifare_files, "BLOCK", 1 << 12)  # many batches
+    fresh = pd.read_csv(files / "fresh.csv", dtype=str, keep_default_na=False)
+    fresh["age"] = ("00" + fresh["age"]).where((np.arange(len(fresh)) % 2 == 0) & (fresh["age"] != ""), fresh["age"])
+    fresh["job"] = " " + fresh["job"]
+    fresh.to_csv(tmp_path / "fresh.csv", index=False)
+    for ending in ("csv", "parquet"):
+        target = tmp_path / f"z.{ending}"
+        options = ["--as", "cells", "--keep", "age,job,approved"]
+        result = cli("encode", files / "encoder.json", tmp_path / "fresh.csv", target, *options)
+        assert result.status == 0, result.stderr
+        found = pd.read_csv(target, dtype=str, keep_default_na=False) if ending == "csv" else pd.read_parquet(target)
+        assert found["age"].tolist() == fresh["age"].tolist()
+        assert found["job"].tolist() == fresh["job"].tolist()
+        plain = load_encoder(files / "encoder.json").apply(pd.read_csv(files / "fresh.csv"))
+        assert np.array_equal(found["cell"].astype(int), plain)
+
+
 def test_json_says_what_was_written(cli, files, tmp_path):
     result = cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "z.csv", "--json")
     assert result.json["records"] == 3_000

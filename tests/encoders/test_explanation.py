@@ -33,6 +33,23 @@ def people():
     return X, (raw > 4).to_numpy(), np.digitize(raw, [3, 5]), s
 
 
+def test_a_record_on_a_threshold_is_explained_in_the_cell_that_its_row_has():
+    rng = np.random.default_rng(4)
+    X, s = pd.DataFrame({"score": rng.integers(0, 5, 2_000)}), rng.choice(["f", "m"], 2_000)
+    encoder = CalibratedEncoder(target=0.2, score_column="score").fit(X, sensitive_features=s)
+    encoder.calibrate(X, sensitive_features=s)
+    cells, rows = encoder.apply(X, sensitive_features=s), range(40)
+    found = [encoder.explain(X.iloc[[i]], sensitive_features=s[[i]], row=i) for i in rows]
+    assert [one.cell for one in found] == cells[:40].tolist()
+    assert [encoder.explain(X.iloc[[i]], sensitive_features=s[[i]]).cell for i in rows] != cells[:40].tolist()
+    for i, one in zip(rows, found, strict=True):
+        for change in one.changes:
+            value = np.nextafter(change.to, np.inf) if change.direction == "above" else change.to
+            other = X.astype(float)
+            other.loc[i, "score"] = value
+            assert encoder.apply(other, sensitive_features=s)[i] == change.cell
+
+
 def boosted(**options):
     return BoostedEncoder(gamma=0.4, max_cells=8, min_cell_size=30, folds=2, grid=6, **options)
 

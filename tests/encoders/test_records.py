@@ -1,6 +1,7 @@
 """One reader for a fitted encoder's records: a file means the same to every command."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 
 from certifare import FairTreeEncoder, certify
 from certifare.encoders import RestrictedEncoder
-from certifare.encoders.records import load_fitted, open_records, read_records
+from certifare.encoders.records import GroupColumns, load_fitted, open_records, read_records
 from certifare.errors import FileError, MissingColumnError, TableError
 from certifare.tables.files import TEXT
 from certifare.tables.reading import Reading
@@ -46,6 +47,18 @@ def test_text_that_looks_like_numbers(encoder: RestrictedEncoder, tmp_path: Path
         assert np.array_equal(encoder.apply(table.features), encoder.apply(fresh))
         assert certify(encoder, table.features, sensitive_features=table.sensitive).bound < 1
     assert tables[0].groups.names == tables[1].groups.names
+
+
+@pytest.mark.parametrize(
+    ("groups", "type_"),
+    [
+        (("007", "08"), TEXT), (("1", "2"), pa.float64()), (("0.5", "-3"), pa.float64()), (("a", "1"), TEXT),
+        (("True", "False"), pa.bool_()), (("nan", "1"), TEXT), ((str(2**63 + 1), "1"), TEXT),
+    ],
+)  # fmt: skip
+def test_groups_are_read_from_csv_as_they_are_written(groups: tuple[str, ...], type_: pa.DataType) -> None:
+    encoder = SimpleNamespace(group_column_="code", sensitive=None, groups_=groups, other_group=None)
+    assert GroupColumns.of(encoder, ["code"]).types == {"code": type_}
 
 
 def test_batches_hold_what_the_whole_table_holds(encoder: RestrictedEncoder, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -141,21 +142,27 @@ def _encode(
     import pyarrow as pa
 
     from certifare.encoders.records import open_records, typical_rows, with_typical
-    from certifare.tables.files import kind_of, text_types
+    from certifare.tables.files import kind_of, open_batches, text_types
 
-    batches = open_records(fitted, data, {**dict.fromkeys(kept), **(groups.types if groups else {})}, **reading)
+    group_types = groups.types if groups else {}
+    batches = open_records(fitted, data, {**dict.fromkeys(kept), **group_types}, **reading)
+    from_text = bool(kept) and kind_of(data) == "csv"
     # Text has no types; a Parquet file that is made of it gets those that its values have.
-    typed = bool(kept) and kind_of(data) == "csv" and ending == ".parquet"
-    types = text_types(data, kept, **reading) if typed else {}
+    types = text_types(data, kept, **reading) if from_text and ending == ".parquet" else {}
+    # What the encoder reads has its types: 007 would be 7. As it is written, it is read once more.
+    read = {*group_types, *(column.name for column in fitted.columns_)}
+    again = {name: None for name in kept if from_text and name in read}
+    written = open_batches(data, again, **reading) if again else repeat(None)
     first, rows = 0, None
-    for batch in batches:
+    for batch, texts in zip(batches, written, strict=False):
         table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
         encoded = fitted.transform_from(first, table, None if groups is None else groups.read(table))
         first += len(table)
         if typical:
             rows = typical_rows(fitted, table) if rows is None else rows
             encoded = with_typical(encoded, rows)
-        yield _with_kept(encoded, table, kept, types, reading["missing"]), batches.position / (batches.size or 1)
+        own = {name: (texts if name in again else table).column(name) for name in kept}
+        yield _with_kept(encoded, own, types, reading["missing"]), batches.position / (batches.size or 1)
 
 
 def _kept_columns(keep: Sequence[str], data: Path, reading: dict[str, Any]) -> tuple[str, ...]:
@@ -167,18 +174,15 @@ def _kept_columns(keep: Sequence[str], data: Path, reading: dict[str, Any]) -> t
     return tuple(dict.fromkeys(name for text in keep for name in select([text], names, "columns to keep")))
 
 
-def _with_kept(
-    encoded: pa.Table, table: pa.Table, kept: Sequence[str], types: Mapping[str, pa.DataType], missing: Any
-) -> pa.Table:
+def _with_kept(encoded: pa.Table, kept: Mapping[str, Any], types: Mapping[str, pa.DataType], missing: Any) -> pa.Table:
     """Add the columns that are copied, as they were written; one that is encoded as well gets another name."""
     from certifare.tables.files import as_written
 
-    for column in kept:
-        own = table.column(column)
+    for column, own in kept.items():
         name = column
         while name in encoded.column_names:
             name += "_kept"
-        encoded = encoded.append_column(name, as_written(own, types.get(column, own.type), missing))
+        encoded = encoded.append_column(name, as_written(own, types[column], missing) if types else own)
     return encoded
 
 

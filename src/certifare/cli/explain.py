@@ -46,7 +46,8 @@ def explain(
     reading = csv_format(known.reading, csv.reading())
     groups = known.group_columns(fitted, data, reading)
     number, record = _find(fitted, data, wanted, reading, {} if groups is None else groups.types)
-    explanation = fitted.explain(record, **({} if groups is None else {"sensitive_features": groups.read(record)}))
+    of_group = {} if groups is None else {"sensitive_features": groups.read(record)}
+    explanation = fitted.explain(record, row=number - 1, **of_group)
     document = {"record": number, **explanation.to_dict()}
     emit(document, as_json, lambda: out.print(f"record {number:,}, {explanation}", soft_wrap=True))
 

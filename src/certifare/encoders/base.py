@@ -231,7 +231,7 @@ class RestrictedEncoder(MatchingEncoder):
         labels = [(name, [str(value) for value in values]) for name, values in self.labels_]
         return describe(self._rules(), self.cell_statistics(), groups, labels)
 
-    def explain(self, X: Any, *, sensitive_features: Any = None) -> "Explanation":
+    def explain(self, X: Any, *, sensitive_features: Any = None, row: int = 0) -> "Explanation":
         """Explain one record: its cell, what led there, and the smallest change of one column that leads elsewhere.
 
         Parameters
@@ -240,10 +240,12 @@ class RestrictedEncoder(MatchingEncoder):
             One record.
         sensitive_features : array, series or table, optional
             Its group, for an encoder that reads it.
+        row : int
+            Its row in the table that was encoded, from 0: where no column breaks ties, the row does.
         """
         from certifare.encoders.explanation import explain
 
-        return explain(self, X, sensitive_features)
+        return explain(self, X, sensitive_features, row)
 
     def importances(
         self, X: Any, y: Any, *, sensitive_features: Any = None, repeats: int = 5, seed: int = 0

@@ -146,7 +146,7 @@ class Explanation:
         return f" (is {_shown(self.values[column])})" if column in self.values else ""
 
 
-def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) -> Explanation:
+def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None, row: int = 0) -> Explanation:
     """Explain one record (``encoder.explain``)."""
     check_is_fitted(encoder)
     frame = Frame(X)
@@ -156,7 +156,7 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
         )
     fields = encoder.read_fields(frame)
     groups = encoder.read_group_codes(frame, sensitive_features)
-    cell = int(encoder.find_cells(fields, groups)[0])
+    cell = int(encoder.find_cells(fields, groups, np.array([row]))[0])
     described = encoder.describe()[cell]
     place = _place_in_group(encoder, groups, cell) if isinstance(encoder, CalibratedEncoder) else ()
     return Explanation(
@@ -168,7 +168,7 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
         values={field.name: _value(field) for field in fields},
         steps=_steps(encoder, fields) if isinstance(encoder, FairTreeEncoder) else (),
         scores=_scores(encoder, fields) if isinstance(encoder, BoostedEncoder) else (),
-        changes=tuple(_changes(encoder, fields, groups, cell)),
+        changes=tuple(_changes(encoder, fields, groups, row, cell)),
     )
 
 
@@ -343,13 +343,13 @@ def _rows(scores: Scores, fields: Sequence[Field]) -> NDArray[np.float64]:
 
 
 def _changes(
-    encoder: RestrictedEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None, cell: int
+    encoder: RestrictedEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None, row: int, cell: int
 ) -> Iterator[Change]:
     """For each column, try numbers beyond its thresholds, or its other categories; yield the nearest that changes."""
     for i, field in enumerate(fields):
         value = _value(field)
         tried = _tried(encoder, i, field, value)
-        cells = _cells_with(encoder, fields, groups, i, [entry for entry, _, _ in tried])
+        cells = _cells_with(encoder, fields, groups, row, i, [entry for entry, _, _ in tried])
         reached = [j for j in range(len(tried)) if cells[j] != cell]
         if reached:
             numbers = tried[0][1] != "is"
@@ -411,6 +411,7 @@ def _cells_with(
     encoder: RestrictedEncoder,
     fields: Sequence[Field],
     groups: NDArray[np.uint16] | None,
+    row: int,
     column: int,
     values: Sequence[Any],
 ) -> NDArray[np.int32]:
@@ -420,7 +421,9 @@ def _cells_with(
     own = fields[column]
     varied = [field.take(np.zeros(len(values), dtype=np.int64)) for field in fields]
     varied[column] = Field(own.name, _column_of(values, own.type == "text"), own.type, own.categorical)
-    return encoder.find_cells(varied, None if groups is None else np.repeat(groups, len(values)))
+    return encoder.find_cells(
+        varied, None if groups is None else np.repeat(groups, len(values)), np.full(len(values), row)
+    )
 
 
 def _column_of(values: Sequence[Any], text: bool) -> Any:

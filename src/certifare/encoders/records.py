@@ -168,9 +168,12 @@ def _type_of(names: Set[str]) -> pa.DataType:
     if names and names <= {"True", "False"}:
         return pa.bool_()
     try:
-        return pa.float64() if names and all(math.isfinite(float(name)) for name in names) else TEXT
+        numbers = {name: float(name) for name in names}
     except ValueError:
         return TEXT
+    # A code such as 007 is no number: it would come back as 7.
+    plain = all(math.isfinite(number) and name_of(number) == name for name, number in numbers.items())
+    return pa.float64() if numbers and plain else TEXT
 
 
 def open_records(

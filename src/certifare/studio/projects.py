@@ -210,7 +210,7 @@ class Project:
         encoder = self.last_issued().encoder() if number is None else self._tried(number)
         groups = None if number is not None else self.last_issued().groups(encoder, one.select(one.column_names))
         features = one.select([column.name for column in encoder.columns_])
-        explanation = encoder.explain(features, sensitive_features=groups)
+        explanation = encoder.explain(features, sensitive_features=groups, row=int(rows[record - 1]))
         return {"of": len(rows), "text": str(explanation)}
 
     def _tried(self, number: int | None) -> Any:

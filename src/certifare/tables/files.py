@@ -444,11 +444,8 @@ def text_types(path: str | os.PathLike[str], columns: Sequence[str], **reading: 
 
 
 def as_written(column: Any, type_: pa.DataType, missing: Sequence[str] = MISSING) -> Any:
-    """Convert a column of a CSV file to the type that :func:`text_types` found; text stays unchanged."""
-    if pa.types.is_string(column.type) and type_ != pa.string():
-        return _unmarked(column, missing).cast(type_)
-    # Features are read with the encoder's types, so integers may have become floats.
-    return column.cast(type_) if pa.types.is_floating(column.type) and pa.types.is_integer(type_) else column
+    """Convert text of a CSV file to the type that :func:`text_types` found; what stays text is unchanged."""
+    return column if type_ == pa.string() else _unmarked(column, missing).cast(type_)
 
 
 def _unmarked(column: Any, missing: Sequence[str]) -> Any:
