@@ -166,7 +166,7 @@ def test_levels_beyond_monte_carlo_are_refused(epsilon):
         calibrated_bound([[5, 5], [5, 5]], epsilon)
 
 
-@pytest.mark.parametrize("rule", [[0, 1], [0, 0, 2], [0, math.nan, 1]])
+@pytest.mark.parametrize("rule", [[0, 1], [0, 0, 2], [0, 0, 1.01], [0, -0.01, 1], [0, math.nan, 1]])
 def test_a_rule_needs_a_probability_for_each_cell(rule):
     with pytest.raises(ArgumentError, match="probability"):
         calibrated_limits([[5, 5], [5, 5], [5, 5]], EPSILON, rule=rule)
@@ -222,9 +222,10 @@ def test_distances_are_drawn_in_the_same_pieces_everywhere(monkeypatch):
 
 def test_a_bound_to_choose_by_is_the_quantile_of_a_twentieth_of_the_draws(monkeypatch):
     """At the rank that a bound has among all of them, in proportion."""
-    monkeypatch.setattr(calibrated, "_simulate", lambda table, draws, seed, measure: np.arange(draws, 0.0, -1.0))
+    monkeypatch.setattr(calibrated, "_simulate", lambda table, draws, seed, measure: np.arange(draws, 0.0, -1.0) + seed)
     assert sampled_bound(np.ones((3, 2), dtype=int), EPSILON) == _rank(1_000_000, EPSILON) * 50_000 // 1_000_000
     assert sampled_bound([[500, 500], [501, 501]], EPSILON) == calibrated_bound([[500, 500], [501, 501]], EPSILON)
+    assert sampled_bound([[10, 20]], EPSILON) == 0.0
 
 
 def test_roundings_of_two_cells_are_covered():
@@ -240,7 +241,7 @@ def test_roundings_of_two_cells_are_covered():
 
 
 def test_the_largest_plan_and_the_levels_at_both_ends_are_bounded():
-    assert check_gaps([[2**40 - 1, 1], [1, 2**40 - 1]]).max() == 2**40 - 1
+    assert check_gaps([[2**40 - 1, 2**40 - 1], [1, 1]]).max() == 2**40 - 1
     with pytest.raises(ArgumentError, match="More than 1,099,511,627,776 records"):
         check_gaps([[2**40, 1], [1, 1]])
     assert len(check_gaps(np.ones((4_096, 2), dtype=int))) == 4_096
@@ -274,6 +275,7 @@ def test_a_stated_limit_of_two_cells_follows_from_the_integral(upper):
     own, outwards = calibrated_limits(gaps, 0.05)[upper], 1 if upper else -1
     for stated, follows in (
         (own, True),
+        (own - outwards * 1e-4, True),  # the integral is not known that well
         (own - outwards * 1e-3, False),
         (own + outwards * (0.02 * own + 4.9e-5), True),
         (own + outwards * (0.02 * own + 5.1e-5), False),
@@ -310,9 +312,12 @@ def test_pairs_of_groups_are_drawn_a_tenth_as_often(monkeypatch):
     assert calls == [(1_000_000, 0), (100_000, 0)]
     assert limits.unsupported(gaps, EPSILON, 5) is None
     assert calls[2:] == [(1_000_000, 5), (100_000, 5)]
+    assert calibrated_limits(gaps, EPSILON, rule=[0, 0.5, 1]) != (0.0, 1.0)
+    assert calls[4:] == [(1_000_000, 0)] * 2
     two = [[31, 42], [35, 20]]
     assert CalibratedLimits.of(two, EPSILON).unsupported(two, EPSILON, 5) is None
-    assert len(calls) == 4  # two cells of two groups need no draws
+    assert len(calls) == 6  # two cells of two groups need no draws
+    assert max(CalibratedLimits.of(gaps[:2], EPSILON).pairs[:2]) < CalibratedLimits.of(gaps[:2], EPSILON).bound
     calibrated._sample.cache_clear()
 
 
@@ -339,6 +344,8 @@ def test_limits_of_two_cells_stay_as_they_are(gaps, epsilon, limits):
         ([[30, 60, 20]] * 3, 0.05, 0.1950543797),
         ([[3, 9], [12, 4], [1, 1], [7, 80]], 0.3, 0.6170045719),
         ([[5] * 5] * 12, 0.01, 0.422855729),
+        ([[5, 5]] * 3_000, 0.05, 0.2580012873),
+        ([[1, 1], [1, 1]], 1e-4, 1.0),
     ],
 )
 def test_forecasts_stay_as_they_are(gaps, epsilon, forecast):
