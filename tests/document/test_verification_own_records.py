@@ -72,6 +72,14 @@ def test_own_records_contradict_at_the_certificates_confidence(written, confiden
     assert verdict.outcome == ("FAIL" if contradicted else "PASS")
 
 
+def test_a_file_is_read_as_the_certificate_says_and_a_table_has_its_roles(written, tmp_path):
+    verified = written([[500, 480], [500, 520]])
+    apart(400).to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(ArgumentError, match="does not state its sensitive column. Give your records as a table"):
+        verify_document(tmp_path / "certificate.json", encoder=tmp_path / "encoder.json", data=tmp_path / "own.csv")
+    assert verified(apart(400))[0]["data"].ok is False
+
+
 @pytest.mark.parametrize(("confidence", "enough"), [(0.8, True), (0.95, False)])
 def test_own_records_confirm_a_bound_at_the_certificates_confidence(written, confidence, enough):
     """The limit of all 500 + 500 records, at the certificate's ε and not at any other."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -157,10 +157,6 @@ def verify_document(
     key: str | os.PathLike[str] | SSlibKey | None = None,
     encoder: str | os.PathLike[str] | None = None,
     data: Table | str | os.PathLike[str] | None = None,
-    sensitive: Sequence[str] = (),
-    label: str | None = None,
-    weight: str | None = None,
-    cluster: str | None = None,
     predictions: ArrayLike | None = None,
     certified_on: Table | str | os.PathLike[str] | None = None,
 ) -> Verdict:
@@ -177,11 +173,9 @@ def verify_document(
     encoder : path, optional
         The encoder's file. It must be the certified one, byte by byte, and have as many cells.
     data : Table or path, optional
-        The verifier's own records, on which the encoder is certified again. Needs ``encoder``. They are looked up among
-        the training records if the encoder's folder has their fingerprint.
-    sensitive, label, weight, cluster : optional
-        Roles of columns if ``data`` is a file. By default the sensitive columns and the label that the certificate
-        names.
+        The verifier's own records, on which the encoder is certified again. Needs ``encoder``. A file is read as the
+        certificate says; a table has its roles (:func:`certifare.read_table`). They are looked up among the training
+        records if the encoder's folder has their fingerprint.
     predictions : array-like, optional
         One classifier, as its prediction for each cell, to get a confidence interval of its distance.
     certified_on : Table or path, optional
@@ -211,11 +205,6 @@ def verify_document(
     'FAIL'
     """
     policy = Policy() if policy is None else policy
-    roles = {"sensitive": tuple(sensitive), "label": label, "weight": weight, "cluster": cluster}
-    named = [name for name, role in roles.items() if role]
-    if named and not isinstance(data, str | os.PathLike):
-        remedy = "give that as well" if data is None else "a table already has its roles"
-        raise ArgumentError(f"{', '.join(named)}: names of columns in a file of your own records (data); {remedy}.")
     if isinstance(source, str | os.PathLike) and Path(source).is_dir():
         folder, source = Path(source), Path(source) / "certificate.json"
         if encoder is None and (folder / "encoder.json").exists():
@@ -258,7 +247,7 @@ def verify_document(
     elif not sound:
         checks.append(Check("data", None, "Your records were not looked at: what fails above comes first."))
     else:
-        checks += _records(document, encoder, data, roles, max_bound)
+        checks += _records(document, encoder, data, max_bound)
     predicate = document.statement.predicate
     certificate = document.certificate
     headline = plain_claim(certificate) if certificate.several_looks else None
@@ -486,7 +475,6 @@ def _records(
     document: Document,
     encoder: str | os.PathLike[str],
     data: Table | str | os.PathLike[str],
-    roles: Mapping[str, Any],
     max_bound: float | None,
 ) -> list[Check]:
     """Certify the encoder on the verifier's records, and test whether they contradict the certificate.
@@ -504,10 +492,11 @@ def _records(
     labelled = certificate.claim.labelled
     fitted = load_fitted(encoder)
     if isinstance(data, str | os.PathLike):
-        reading = _reading(document, roles)
+        reading = _reading(document)
         data = read_records(fitted, data, reading, labelled=labelled)
     else:
-        reading = _reading(document, {"sensitive": data.roles.sensitive or ("group",), "label": None})
+        stated = document.statement.predicate.reading or Reading()
+        reading = msgspec.structs.replace(stated, sensitive=data.roles.sensitive or ("group",), cap=None)
         if labelled and data.labels:
             reading = msgspec.structs.replace(reading, label=data.labels[0].name)
     given = certificate.claim.given
@@ -588,7 +577,7 @@ def _thresholds(document: Document, encoder: str | os.PathLike[str], records: Ta
     labelled = certificate.claim.labelled
     if isinstance(records, str | os.PathLike):
         # These records were drawn already: their weights and clusters are of no use any more.
-        reading = msgspec.structs.replace(_reading(document, {}), weight=None, cluster=None)
+        reading = msgspec.structs.replace(_reading(document), weight=None, cluster=None)
         records = read_records(fitted, records, reading, labelled=labelled)
     names = [name_of(group) for group in fitted.groups_]
     features = records.select([column.name for column in fitted.columns_])
@@ -612,18 +601,18 @@ def _thresholds(document: Document, encoder: str | os.PathLike[str], records: Ta
     return Check("thresholds", True, words)
 
 
-def _reading(document: Document, roles: Mapping[str, Any]) -> Reading:
-    """Return how to read the verifier's records: as the certificate states, with the given column names.
+def _reading(document: Document) -> Reading:
+    """Return how to read a file of the verifier's records: as the certificate states.
 
     Weights are not capped here: the lower bound uses whole weights.
     """
     stated = document.statement.predicate.reading
-    if roles.get("label") and not document.certificate.claim.labelled:
-        raise ArgumentError(f"label={roles['label']!r}: the certificate's metric does not use labels.")
-    given = {name: value for name, value in roles.items() if value}
-    if stated is None and not given.get("sensitive"):
-        raise ArgumentError("The certificate does not state its sensitive column. Name it.")
-    return msgspec.structs.replace(stated or Reading(), **given, cap=None)
+    if stated is None:
+        raise ArgumentError(
+            "The certificate does not state its sensitive column. Give your records as a table with roles "
+            "(certifare.read_table)."
+        )
+    return msgspec.structs.replace(stated, cap=None)
 
 
 def _other_claim(certificate: Certificate, groups: Sequence[str], labels: Sequence[str]) -> str | None:
