@@ -74,7 +74,7 @@ def verify(
     )
     decided = None if predictions is None else read_predictions(predictions)
     given = {"key": key, "encoder": encoder, "data": data, "certified_on": certified_on}
-    verdict = verify_document(certificate, policy, **given, predictions=decided)  # type: ignore[arg-type]
+    verdict = verify_document(certificate, policy, **given, predictions=decided)
     status = STATUS[verdict.outcome]
     emit(verdict.to_dict(), as_json, lambda: print_verdict(verdict), outcome=verdict.outcome, status=status)
 
