@@ -406,8 +406,11 @@ class Tree:
             (folder / name).symlink_to(REPOSITORY / name)
         self.compiled = folder / "compiled"
 
-    def run(self, module: str, content: bytes, tests: Sequence[str], seconds: float) -> str | None:
-        """Run tests with this content in a module's place; say what noticed, None if nothing did."""
+    def run(self, module: str, content: bytes, tests: Sequence[str], usual: dict[str, float]) -> str | None:
+        """Run tests, of which the usual seconds are known, with this content in a module's place.
+
+        Say what noticed, None if nothing did.
+        """
         path = self.folder / PACKAGE / module
         original = path.read_bytes()
         shutil.rmtree(self.folder / ".hypothesis", ignore_errors=True)
@@ -417,7 +420,7 @@ class Tree:
         # Python knows what it has compiled by a file's second and size, which a mutant may share.
         Path(cache_from_source(str(path))).unlink(missing_ok=True)
         try:
-            status, output = self.pytest(tests, compiled, seconds, "--tb=no")
+            status, output = self.pytest(tests, compiled, 900, "--tb=no", usual=usual)
         finally:
             path.write_bytes(original)
             if compiled != self.compiled:
@@ -428,12 +431,17 @@ class Tree:
         return failed[1] if failed else output if status is None else f"status {status}"
 
     def pytest(
-        self, tests: Sequence[str], compiled: Path, seconds: float, *options: str, keep: bool = False
+        self,
+        tests: Sequence[str],
+        compiled: Path,
+        seconds: float,
+        *options: str,
+        usual: dict[str, float] | None = None,
     ) -> tuple[int | None, str]:
         """Run tests up to the first failure; return the exit status (None: no end in time) and what was printed."""
         output = self.folder / "output"
         arguments = ["-x", "-q", "-p", "no:cacheprovider", "-W", UNHEARD, *options, *tests]
-        process = FORKS.Process(target=run_pytest, args=(self.folder, compiled, output, arguments, keep))
+        process = FORKS.Process(target=run_pytest, args=(self.folder, compiled, output, arguments, usual))
         process.start()
         process.join(seconds)
         if process.exitcode is None:
@@ -443,8 +451,25 @@ class Tree:
         return process.exitcode, output.read_text(encoding="utf-8", errors="replace")
 
 
-def run_pytest(folder: Path, compiled: Path, output: Path, arguments: list[str], keep: bool) -> None:
-    """Run pytest on a tree, in a process that has imported what tests need; keep the compiled modules if asked."""
+class Patience:
+    """End the process if a test takes much longer than usual: a loop of a mutant may never end."""
+
+    def __init__(self, usual: dict[str, float]) -> None:
+        self.usual = usual
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Give a test that begins its seconds."""
+        # Of the processor, however many others use it; enough to compile a module.
+        signal.setitimer(signal.ITIMER_PROF, 30 + 5 * self.usual.get(nodeid, 0.0))
+
+
+def run_pytest(
+    folder: Path, compiled: Path, output: Path, arguments: list[str], usual: dict[str, float] | None
+) -> None:
+    """Run pytest on a tree, in a process that has imported what tests need.
+
+    With the usual seconds of tests none may take much longer. Without them nothing has changed: keep what is compiled.
+    """
     import numba
     import pytest
 
@@ -456,11 +481,11 @@ def run_pytest(folder: Path, compiled: Path, output: Path, arguments: list[str],
     places = [str(folder / name) for name in ("src", "research/src")]
     sys.path[:0] = places
     sys.argv = ["pytest"]
-    sys.dont_write_bytecode = not keep
+    sys.dont_write_bytecode = usual is not None
     os.environ |= {"PYTHONPATH": os.pathsep.join(places), "NUMBA_CACHE_DIR": str(compiled)}
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "" if keep else "1"
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "" if usual is None else "1"
     numba.config.CACHE_DIR = str(compiled)
-    status = pytest.main(arguments)
+    status = pytest.main(arguments, plugins=[] if usual is None else [Patience(usual)])
     sys.stdout.flush()
     os._exit(status)
 
@@ -473,12 +498,12 @@ class Selection:
     by_line: dict[int, list[str]]
     seconds: dict[str, float]
 
-    def of(self, mutant: Mutant) -> tuple[list[str], float]:
-        """Return the tests that run a mutant's lines, and the seconds that they may take; all, if none is known."""
+    def of(self, mutant: Mutant) -> tuple[list[str], dict[str, float]]:
+        """Return the tests that run a mutant's lines (all, if none is known), and the usual seconds of all tests."""
         lines = range(mutant.number, mutant.number + mutant.line.count("\n") + 1)
         found = {test for line in lines for test in self.by_line.get(line, [])}
         tests = sorted(found, key=lambda test: self.seconds.get(test, 0.0)) or self.all
-        return tests, 120 + 10 * sum(self.seconds.get(test, 0.0) for test in found or self.seconds)
+        return tests, self.seconds
 
 
 def prepare(tree: Tree, modules: Sequence[str]) -> dict[str, Selection]:
@@ -495,7 +520,7 @@ def prepare(tree: Tree, modules: Sequence[str]) -> dict[str, Selection]:
     measured += ["--cov-context=test", "--cov-report=", "--durations=0", "-vv", "--tb=short"]
     # A file once, wherever it is named: many tests are of several modules.
     tests = list(dict.fromkeys(name for names in files.values() for name in names))
-    status, output = tree.pytest(tests, tree.compiled, 7200, *measured, keep=True)
+    status, output = tree.pytest(tests, tree.compiled, 7200, *measured)
     if status != 0:
         raise SystemExit(f"The tests fail without any change:\n{output[-2000:]}")
     seconds = {test: float(taken) for taken, test in re.findall(r"^([\d.]+)s call +(\S.*)$", output, re.MULTILINE)}
@@ -510,7 +535,7 @@ def prepare(tree: Tree, modules: Sequence[str]) -> dict[str, Selection]:
             by_line[line] = sorted(name for name in names if name.partition("::")[0] in files[module])
         selections[module] = Selection(files[module], by_line, own)
         broken = (REPOSITORY / PACKAGE / module).read_bytes() + b"\nraise ArithmeticError\n"
-        if tree.run(module, broken, files[module], 3600) is None:
+        if tree.run(module, broken, files[module], own) is None:
             raise SystemExit(f"The tests of {module} do not import the copy that mutants change.")
     return selections
 
