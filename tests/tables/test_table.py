@@ -73,6 +73,22 @@ def test_taken_rows_keep_their_roles(frame):
     assert table.clusters.tolist() == [2, 0]
 
 
+def test_rows_of_a_table_are_copied_only_while_they_are_read():
+    n = 50_000
+    people = pd.DataFrame({"x": np.arange(n) / 2, "s": np.arange(n) % 2, "w": 1.0})
+    table = Table.from_frame(people, sensitive="s", weight="w")
+    rows, held = np.arange(n)[::-2], pa.total_allocated_bytes()
+    part = table.take(rows).take(np.arange(1_000, 20_000)).changed(weights=None).pooled(["0"])
+    assert (len(part), part.weights) == (19_000, None)
+    assert pa.total_allocated_bytes() - held < 1_000
+    found = part.features
+    assert np.array_equal(found.column("x").to_numpy(), (np.arange(n) / 2)[rows][1_000:20_000])
+    assert part.select(["s", "x"]).column("s").to_pylist()[:2] == [1, 1]
+    assert pa.total_allocated_bytes() - held >= 19_000 * 8
+    del found
+    assert pa.total_allocated_bytes() - held < 1_000
+
+
 def test_kinds_of_columns_can_be_overridden(frame):
     table = Table.from_frame(frame, label="race", sensitive="sex", categorical="zip", drop=["home", "w"])
     kinds = {row["column"]: row["kind"] for row in table.summary()}

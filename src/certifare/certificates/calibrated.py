@@ -326,10 +326,12 @@ def _parts(a: float, b: float, parts: int) -> tuple[NDArray[np.float64], NDArray
 # -- Monte Carlo ----------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _sample(data: bytes, groups: int, draws: int) -> NDArray[np.float64]:
     """Return simulated distances in ascending order; the limits at all levels come from one sample."""
-    return np.sort(_simulate(np.frombuffer(data, dtype=np.int64).reshape(-1, groups), draws, 0, _largest))
+    sample = _simulate(np.frombuffer(data, dtype=np.int64).reshape(-1, groups), draws, 0, _largest)
+    sample.sort()
+    return sample
 
 
 def _order_statistic(sample: NDArray[np.float64], epsilon: float, upper: bool) -> float:

@@ -401,9 +401,10 @@ class Ledger:
 
         The keys are digests of the column names. Equal values have equal hashes, whatever their type.
         """
-        columns = list(zip(table.features.column_names, table.features.columns, strict=True))
-        if table.others is not None:
-            columns += zip(table.others.column_names, table.others.columns, strict=True)
+        features, others = table.features, table.others
+        columns = list(zip(features.column_names, features.columns, strict=True))
+        if others is not None:
+            columns += zip(others.column_names, others.columns, strict=True)
         else:
             roles = (*table.labels, *([] if table.groups is None else [table.groups]))
             columns += [(levels.name, pa.chunked_array([levels.to_arrow()])) for levels in roles]

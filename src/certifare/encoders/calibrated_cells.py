@@ -722,7 +722,7 @@ def share_explained(path: PlanPath, k: int, tables: Sequence[NDArray[np.int64]],
     )
 
 
-def _count(cells: NDArray[np.int64], label: Levels) -> NDArray[np.int64]:
+def _count(cells: NDArray[np.integer[Any]], label: Levels) -> NDArray[np.int64]:
     n = len(label.values)
     return np.bincount(cells * n + label.codes, minlength=(int(cells.max()) + 1) * n).reshape(-1, n)
 

@@ -84,7 +84,7 @@ def plan_along(
         if theta == 0.0 and sizes.min() < FEW_RECORDS:
             kinds += _cuts_into_few(loss, size)
         for cuts in kinds:
-            path = PlanPath(float(theta), bins, {}, {})
+            path = PlanPath(float(theta), bins.astype(np.int32), {}, {})
             for starts in cuts:
                 k = len(starts)
                 if 2 <= k <= most and k not in path.plans:

@@ -211,7 +211,7 @@ class PlanPath:
     """
 
     theta: float | None
-    finest: NDArray[np.int64]
+    finest: NDArray[np.integer[Any]]
     starts: dict[int, NDArray[np.int64]]
     plans: dict[int, GapPlan]
 

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from certifare.encoders.forest import Forest, LookUp
 from certifare.encoders.training import MemoryTraining
 from certifare.errors import EncoderError
 from certifare.foundation.levels import Levels
+from certifare.foundation.memory import give_back
 from certifare.foundation.progress import counter
 from certifare.foundation.randomness import number, stream
 from certifare.growth import Bins, CategoricalBins, ContinuousBins, encode
@@ -295,6 +296,7 @@ def fit_scores(
     with ThreadPoolExecutor(n_threads) as pool:
         # The models of all records leave out a fold that is empty. They take longest, so they come first.
         models, *_ = pool.map(fit, [n_folds, *range(n_folds)])
+    give_back()
     return Scores(features, means, models, n_classes), out_of_fold
 
 
@@ -426,4 +428,9 @@ def _crossed_means(
     means = [
         (table + SMOOTHING * mean) / (others[0] + SMOOTHING) for table, mean in zip(others[1:], overall, strict=True)
     ]
-    return [lambda rows, table=table: table[codes[rows], part_of[rows]] for table in means]
+    return [partial(_mean_of, table, codes, part_of) for table in means]
+
+
+def _mean_of(table: NDArray[np.float64], codes: NDArray[Any], part_of: NDArray[np.int64], rows: Any) -> Any:
+    """Look up the means of some training records: a row of the table for each code, a column for each part."""
+    return table[codes[rows], part_of[rows]]

@@ -147,7 +147,10 @@ class Calibration(Job):
 
     def features(self, table: Table) -> pa.Table:
         """Return what the encoder reads of a table: the features, and the column that breaks ties."""
-        return table.select([*table.features.column_names, *([self.tie_column] if self.tie_column else [])])
+        features = table.features
+        if self.tie_column is None:
+            return features
+        return features.append_column(self.tie_column, table.select([self.tie_column]).column(0))
 
     def _set_thresholds(
         self, encoder: CalibratedEncoder, training: MemoryTraining, path: PlanPath, k: int, claim: Claim

@@ -26,6 +26,7 @@ from certifare.certificates.tail import Tail
 from certifare.certification.ledger import NO_LEDGER, Ledger, Traces
 from certifare.errors import ArgumentError, GroupError, LooksError
 from certifare.foundation.formatting import amount
+from certifare.foundation.memory import give_back
 from certifare.foundation.version import __version__
 from certifare.frontier.capping import CapForecast, choose_cap
 from certifare.frontier.checking import (
@@ -214,6 +215,7 @@ class Job:
             raise ArgumentError("There is no encoder to certify.")
         self._certified = True
         self._progress = progress
+        give_back()
 
     def _count_look(self, statement: Sequence[str]) -> None:
         """Count this look at the certification records, before anyone sees what it found."""
@@ -275,7 +277,7 @@ class Job:
         table = self.table.take(self.rows[part])
         if table.weights is None or self.cap is None:
             return table
-        return replace(table, weights=np.minimum(table.weights, self.cap.cap))
+        return table.changed(weights=np.minimum(table.weights, self.cap.cap))
 
     def _independent(self, part: str) -> Sample:
         """Draw records of a part that are independent draws of the population that the claim is about.
@@ -300,7 +302,7 @@ class Job:
             drawn = self._thin(table.weights, part)
         else:
             return Sample(table, left_out)
-        kept = replace(table.take(np.flatnonzero(drawn.keep)), weights=None, clusters=None)
+        kept = table.take(np.flatnonzero(drawn.keep)).changed(weights=None, clusters=None)
         left_out = (*left_out, *drawn.exclusions)
         tail = drawn.tail(
             lambda rows: table.take(np.flatnonzero(rows)).count(

@@ -339,7 +339,7 @@ class Search(Job):
             table = table.of_labelled()
         assert table.weights is not None  # noqa: S101  (a part has weights where the table has)
         rows = representative_rows(table.weights, stream(self.seed, "weights of the select part", self.table.records))
-        return replace(table.take(rows), weights=None)
+        return table.take(rows).changed(weights=None)
 
     def _training_counts(self, candidate: Candidate) -> CellCounts:
         """Training records by cell and group: where the set of cells for the lower limit is chosen."""

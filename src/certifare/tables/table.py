@@ -34,6 +34,7 @@ from certifare.errors import ArgumentError, GroupError, RoleError, TableError
 from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount, exact
 from certifare.foundation.levels import UNKNOWN, Levels, intersect, sort_key
+from certifare.foundation.memory import give_back
 from certifare.tables.files import MISSING, CsvDialect, read_file
 from certifare.tables.frames import Frame, is_categorical, is_text, single_array
 from certifare.tables.joins import join_groups
@@ -48,6 +49,45 @@ MOST_DRAWN = 30
 
 
 @dataclass(frozen=True, eq=False)
+class _Rows:
+    """Some rows of a table's columns, which are not copied yet."""
+
+    columns: pa.Table
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, columns: pa.Table | _Rows, rows: NDArray[np.int64]) -> _Rows:
+        """Take rows of columns, or of rows of columns."""
+        return cls(columns.columns, columns.rows[rows]) if isinstance(columns, _Rows) else cls(columns, rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def read(self) -> pa.Table:
+        """Copy the rows."""
+        return _combined(self.columns.take(pa.array(self.rows)))
+
+
+class _Columns:
+    """A field that holds columns; or rows of columns, which are copied whenever the field is read.
+
+    So the parts of a table take memory only while they are read.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, table: Any, owner: type) -> Any:
+        if table is None:
+            return self
+        held = table.__dict__[self._name]
+        return held.read() if isinstance(held, _Rows) else held
+
+    def __set__(self, table: Any, held: pa.Table | _Rows | None) -> None:
+        table.__dict__[self._name] = held
+
+
+@dataclass(frozen=True, eq=False)
 class Table:
     """Records with features and roles.
 
@@ -56,7 +96,8 @@ class Table:
     Attributes
     ----------
     features : pyarrow.Table
-        What an encoder may see. Columns with a role are not among them.
+        What an encoder may see. Columns with a role are not among them. A table that was taken from another one copies
+        its rows of them whenever they are asked for.
     records : str
         Digest of the records in all columns, whatever their roles. Random streams depend on it, so that different
         tables get independent random choices.
@@ -159,7 +200,7 @@ class Table:
     @property
     def n_rows(self) -> int:
         """Number of records."""
-        return int(self.features.num_rows)
+        return len(self.__dict__["features"])
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -173,7 +214,8 @@ class Table:
 
     def select(self, names: Sequence[str]) -> pa.Table:
         """Return these columns, whatever their roles."""
-        of = {name: self.features if name in self.features.column_names else self.others for name in names}
+        features, others = self.features, self.others
+        of = {name: features if name in features.column_names else others for name in names}
         return pa.table({name: source.column(name) for name, source in of.items() if source is not None})
 
     @property
@@ -190,12 +232,13 @@ class Table:
 
     def take(self, rows: NDArray[Any]) -> Table:
         """Return these rows in this order; their random streams differ from the whole table's."""
-        index = pa.array(rows)
-        taken = hashlib.blake2b(np.asarray(rows, dtype="<i8").tobytes(), key=self.records[:64].encode(), digest_size=32)
+        index = np.asarray(rows, dtype=np.int64)
+        taken = hashlib.blake2b(index.astype("<i8").tobytes(), key=self.records[:64].encode(), digest_size=32)
+        held, others = self.__dict__["features"], self.__dict__["others"]
         return replace(
             self,
-            features=_combined(self.features.take(index)),
-            others=None if self.others is None else self.others.take(index),
+            features=_Rows.of(held, index),
+            others=None if others is None else _Rows.of(others, index),
             records=taken.hexdigest(),
             labels=tuple(values.take(rows) for values in self.labels),
             groups=None if self.groups is None else self.groups.take(rows),
@@ -204,10 +247,15 @@ class Table:
             given=None if self.given is None else self.given.take(rows),
         )
 
+    def changed(self, **attributes: Any) -> Table:
+        """Return the table with other attributes; rows of columns that were not copied yet are not copied for it."""
+        held = {name: self.__dict__[name] for name in ("features", "others")}
+        return replace(self, **held | attributes)
+
     def pooled(self, kept: Collection[str]) -> Table:
         """Pool all groups but these into one."""
         assert self.groups is not None  # noqa: S101  (callers check that there are groups)
-        return replace(self, groups=pool_levels(self.groups, kept))
+        return self.changed(groups=pool_levels(self.groups, kept))
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
@@ -236,7 +284,7 @@ class Table:
         if labelled.all():
             return self
         exclusion = Exclusion(LABEL_MISSING, int((~labelled).sum()))
-        return replace(self.take(np.flatnonzero(labelled)), exclusions=(*self.exclusions, exclusion))
+        return self.take(np.flatnonzero(labelled)).changed(exclusions=(*self.exclusions, exclusion))
 
     def count(self, cells: NDArray[Any], n_cells: int, *, labels: bool = False) -> CellCounts:
         """Count the records by cell and group; or those with a label, by cell, group and label (:attr:`strata`)."""
@@ -301,6 +349,10 @@ class Table:
         return hashlib.sha256(self.records.encode()).hexdigest()
 
 
+# Set here, because a dataclass takes what stands in its body for a default.
+Table.features, Table.others = _Columns("features"), _Columns("others")
+
+
 def table_of(table: Any, **roles: Any) -> Table:
     """Return a table unchanged, or make one from a dataframe or a file, whose roles are keywords."""
     if isinstance(table, str | os.PathLike):
@@ -329,6 +381,7 @@ def read_table(
     """
     csv = CsvDialect.extract(keywords)
     native, notes = read_file(path, **csv)
+    give_back()
     missing = csv.get("missing", MISSING)
     native, roles, joined = join_groups(native, Roles.of(roles, **keywords), sensitive_file, on, missing)
     table = Table.from_frame(native, roles)
