@@ -188,6 +188,23 @@ def test_a_record_on_a_threshold_gets_another_number_in_another_row():
     assert np.abs(shares[0] / shares[0].sum() - shares[1] / shares[1].sum()).sum() / 2 < 0.25
 
 
+def test_who_encodes_records_one_at_a_time_is_told_where_equal_ones_are_not_parted():
+    """Without a column that breaks ties all of them are in the first row, and have one cell."""
+    rng = np.random.default_rng(8)
+    X, s = pd.DataFrame({"score": rng.integers(0, 4, 800), "id": np.arange(800)}), rng.integers(0, 2, 800)
+    encoder = CalibratedEncoder(target=0.3, score_column="score", max_cells=3)
+    encoder.fit(X[["score"]], sensitive_features=s).calibrate(X[["score"]], sensitive_features=s)
+    at = X.index[X["score"] == encoder.thresholds_.at[0, s[0]]]
+    one, group = X.loc[[at[0]], ["score"]], s[[0]]
+    with pytest.warns(UserWarning, match="was encoded alone"):
+        encoder.transform(one, sensitive_features=group)
+    encoder.apply(pd.concat([one, one]), sensitive_features=np.repeat(group, 2))
+    encoder.apply(one + 0.5, sensitive_features=group)
+    named = CalibratedEncoder(target=0.3, score_column="score", max_cells=3, tie_column="id")
+    named.fit(X, sensitive_features=s).calibrate(X, sensitive_features=s)
+    named.apply(X.loc[[at[0]]], sensitive_features=group)
+
+
 def test_a_tie_column_gives_a_record_the_same_cell_wherever_it_stands(tmp_path):
     X, y, s = people(4000, atoms=True)
     X["person"] = [f"p{i}" for i in range(len(X))]

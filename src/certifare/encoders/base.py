@@ -140,7 +140,7 @@ class RestrictedEncoder(MatchingEncoder):
         check_is_fitted(self)
         self._check_output()
         frame = Frame(X)
-        rows = np.arange(first, first + len(frame), dtype=np.int64)
+        rows = np.arange(first, first + len(frame), dtype=np.int64) if first else None
         cells = self.find_cells(self.read_fields(frame), self.read_group_codes(frame, sensitive_features), rows)
         asked = _get_output_config("transform", self)["dense"]
         kind = frame.kind if asked == "default" else str(asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -51,6 +52,11 @@ NOTHING_LEARNT = (
     "Nothing was learnt from any record before the thresholds were set: the score was there, and each cell holds a "
     "share of every group that follows from the number of records or was stated beforehand. What describes a cell (its "
     "typical values, the shares of groups in it) comes from the same records, and T* does not depend on it."
+)
+ALONE = (
+    "A record whose score equals a threshold was encoded alone. Its row decides about its cell, and that is always the "
+    "first: all such records get one cell, and the bound is not about them. Encode tables, or calibrate with a column "
+    "that identifies records (tie_column=)."
 )
 #: Hexadecimal digits of a hash that breaks ties: as many as a double can hold.
 TIE_DIGITS = 13
@@ -602,7 +608,10 @@ class CalibratedEncoder(RestrictedEncoder):
         values = self.directions_.values(fields, groups, self.n_threads)
         on_threshold = np.flatnonzero(self.thresholds_.on_threshold(values, groups))
         ties = np.zeros(len(values))
-        rows = np.arange(len(values)) if rows is None else rows
+        if rows is None:
+            rows = np.arange(len(values))
+            if len(rows) == len(on_threshold) == 1 and self.score_column and self.tie_column is None:
+                warnings.warn(ALONE, UserWarning, stacklevel=3)
         ties[on_threshold] = self._break_ties([field.take(on_threshold) for field in fields], rows[on_threshold])
         return self.thresholds_.cells(values, groups, ties)
 
