@@ -1,4 +1,4 @@
-"""What tests talk to: clusters of two workers (Dask, Spark), an S3 and a PostgreSQL server; one each in a process."""
+"""What tests talk to: clusters (Dask, Spark), an S3 and a PostgreSQL server; one each in a process."""
 
 import logging
 import os
@@ -14,6 +14,9 @@ from typing import Any
 
 import pyarrow.fs
 import pytest
+
+#: Machines that live for a minute: compile quickly rather than well, and collect garbage in one thread.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +34,7 @@ def client() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def spark_settings(s3_server: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Of a session with two executors, processes of their own, which reach the S3 server; it ends with the tests."""
+    """Of a session whose executor, a process of its own, reaches the S3 server; it ends with the tests."""
     if shutil.which("java") is None:
         pytest.skip("Java is not installed, which Spark needs")
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
@@ -43,6 +46,8 @@ def spark_settings(s3_server: dict[str, str]) -> Iterator[dict[str, str]]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
         "spark.pyspark.python": sys.executable,
+        "spark.driver.extraJavaOptions": JAVA,
+        "spark.executor.extraJavaOptions": JAVA,
         **{f"spark.executorEnv.{name}": value for name, value in s3_server.items()},
     }
     if (session := sql.SparkSession.getActiveSession()) is not None:
@@ -55,7 +60,7 @@ def spark(spark_settings: dict[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
     builder = (
-        SparkSession.builder.master("local-cluster[2,1,1024]").appName("certifare tests").config(map=spark_settings)
+        SparkSession.builder.master("local-cluster[1,2,1024]").appName("certifare tests").config(map=spark_settings)
     )
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")

@@ -17,6 +17,8 @@ from certifare.tables.stores import store_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
 
+#: In `make test`, one test of Spark is enough: it is in ``test_counting.py``.
+ENGINES = ["dask", pytest.param("spark", marks=pytest.mark.slow)]
 FIT = ["--label", "paid", "--sensitive", "sex", "--target", "0.3"]
 
 
@@ -26,7 +28,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "people.parquet"
 
 
-@pytest.mark.parametrize("engine", ["dask", "spark"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_fit_on_a_cluster(
     engine: str,
     path: Path,
@@ -54,7 +56,7 @@ def test_fit_on_a_cluster(
 
 
 @pytest.mark.parametrize("cells", ["compared", "calibrated"])
-@pytest.mark.parametrize("engine", ["dask", "spark"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_partitioned_files_in_an_object_store_give_the_bundle_of_a_stream(
     engine: str,
     cells: str,

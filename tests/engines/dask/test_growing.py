@@ -70,6 +70,7 @@ def test_equal_to_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path)
     assert_same_encoder(local, again)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     frame=tables(),
@@ -91,7 +92,9 @@ def test_equal_to_memory_on_any_table(
     assert_same_encoder(one, other)
 
 
-@pytest.mark.parametrize(("n_parts", "cost", "n_blocks"), [(20, 1, 20), (20, 1 << 30, 2), (1, 1, 1)])
+@pytest.mark.parametrize(
+    ("n_parts", "cost", "n_blocks"), [pytest.param(20, 1, 20, marks=pytest.mark.slow), (20, 1 << 30, 2), (1, 1, 1)]
+)
 def test_number_of_blocks(
     client: Any,
     many_people: pd.DataFrame,
@@ -175,6 +178,7 @@ def test_orders_can_be_carried_out_twice_late_or_again() -> None:
     np.testing.assert_array_equal(make(moved, *rest).count(order(1, 1)), fresh[[1]])
 
 
+@pytest.mark.slow
 def test_certificates_are_those_of_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
     X, y, s = many_people.drop(columns=["paid", "sex"]), many_people["paid"], many_people["sex"]
     encoder = FairTreeEncoder(max_cells=10).fit(X, y, sensitive_features=s)
