@@ -246,8 +246,8 @@ class Panel:
         return Figure(plane, self.x.heading("→"), self.y.heading("↑"), self.heading, key, self.height, left)
 
 
-def draw_panels(title: str, panels: Sequence[Panel], description: str = "", *, columns: int = 2) -> Drawing:
-    """Draw panels of series beside each other, below one title.
+def draw_panels(title: str, panels: Sequence[Panel], description: str = "") -> Drawing:
+    """Draw panels of series, two beside each other, below one title.
 
     Parameters
     ----------
@@ -255,7 +255,6 @@ def draw_panels(title: str, panels: Sequence[Panel], description: str = "", *, c
     panels : sequence of Panel
     description : str
         What the chart shows, for those who cannot see it.
-    columns : int
 
     Examples
     --------
@@ -265,8 +264,8 @@ def draw_panels(title: str, panels: Sequence[Panel], description: str = "", *, c
     >>> drawing.svg().startswith("<svg")
     True
     """
-    width = panel_width(min(columns, len(panels)))
-    return draw_figures(title, [panel.figure(width) for panel in panels], description, columns=columns)
+    width = panel_width(min(2, len(panels)))
+    return draw_figures(title, [panel.figure(width) for panel in panels], description, columns=2)
 
 
 def draw_figures(title: str, figures: Sequence[Figure], description: str = "", *, columns: int = 1) -> Drawing:
