@@ -39,11 +39,10 @@ FORMAT: Literal["certifare/history"] = "certifare/history"
 VERSION = 3
 MAX_BYTES = 64 << 20
 MOST_PERIODS = 1_000
+#: Most statements about one period: three, and two for each group and label.
 MOST_STATEMENTS = 10_000
-"""Most statements about one period: three, and two for each group and label."""
-
+#: Weight of a period relative to the next one, when the direction of a movement is estimated.
 FORGETTING = 0.5
-"""Weight of a period relative to the next one, when the direction of a movement is estimated."""
 
 SEVERITY = {"CONFIRMED": 0, "NOT REFUTED": 1, "REFUTED": 2}
 

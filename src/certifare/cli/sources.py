@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from certifare.tables.files import DataFile
     from certifare.tables.reading import Reading
 
+#: Of more files of records, the others are opened again to be read: a process may not hold any number of them.
 MOST_OPEN = 64
-"""Of more files of records, the others are opened again to be read: a process may not hold any number of them."""
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,10 @@ MOST_ASSUMPTIONS = 20
 Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32,64}$")]
 ShortText = Annotated[str, msgspec.Meta(max_length=1_000)]
 
+#: The statement of a certificate if every data holder compared its records with the training records.
 LOOKED_UP = "The records were looked up: no holder found more of them among the training records than chance explains."
-"""The statement of a certificate if every data holder compared its records with the training records."""
-
+#: An additional assumption of a certificate if several data holders sampled one record of each cluster.
 OWN_CLUSTERS = "No cluster spans several holders: each of them kept one record of each of its own clusters."
-"""An additional assumption of a certificate if several data holders sampled one record of each cluster."""
 
 
 class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -15,8 +15,8 @@ from certifare.errors import EncoderError
 from certifare.foundation.levels import name_of
 from certifare.tables.frames import Value
 
+#: How many records of average behaviour are added to a cell before its shares are taken: no score is 0 or 1.
 SMOOTHING = 5.0
-"""How many records of average behaviour are added to a cell before its shares are taken: no score is 0 or 1."""
 
 
 def cell_scores(statistics: Statistics | None, labels: Sequence[str]) -> tuple[NDArray[np.float64], ...]:

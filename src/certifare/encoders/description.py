@@ -13,11 +13,10 @@ from certifare.foundation.formatting import amount
 from certifare.foundation.levels import Levels
 from certifare.growth import Bins, CategoricalBins, Growth
 
+#: Of a long list of categories this many are named.
 MOST_NAMED = 4
-"""Of a long list of categories this many are named."""
-
+#: Shares of labels are published with this many significant digits, shares of groups with this many after the point.
 DIGITS = 3
-"""Shares of labels are published with this many significant digits, shares of groups with this many after the point."""
 
 
 @dataclass(frozen=True, slots=True)

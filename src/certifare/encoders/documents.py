@@ -18,26 +18,20 @@ MOST_COLUMNS = 10_000
 MOST_CELLS = 1 << 16
 MOST_CODES_OF_COLUMN = (1 << 16) - 2
 MOST_SQUARES = 4096
+#: Groups, and values of a label.
 MOST_GROUPS = 1_000
-"""Groups, and values of a label."""
-
+#: Steps from the root to every cell of a tree, added up.
 MOST_STEPS = 1 << 22
-"""Steps from the root to every cell of a tree, added up."""
-
+#: Leaves of a tree of a score model.
 MOST_LEAVES = 1 << 12
-"""Leaves of a tree of a score model."""
-
+#: Entries of the tables that score models are looked up in, added up.
 MOST_ENTRIES = 1 << 24
-"""Entries of the tables that score models are looked up in, added up."""
-
+#: Codes of the columns of all splits, added up: the bytes that the splits take in memory.
 MOST_CODES = 1 << 26
-"""Codes of the columns of all splits, added up: the bytes that the splits take in memory."""
-
+#: Codes of the columns of all splits on the ways to all cells, added up: the work of putting the cells into words.
 MOST_RULES = 1 << 30
-"""Codes of the columns of all splits on the ways to all cells, added up: the work of putting the cells into words."""
-
+#: What a code may add to a coordinate of a record.
 MOST_ADDED = ((1 << 15) - 1) << 14
-"""What a code may add to a coordinate of a record."""
 
 Whole = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Count = Annotated[int, Meta(ge=0, le=(1 << 53) - 1)]

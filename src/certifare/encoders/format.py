@@ -21,11 +21,11 @@ from certifare.errors import EncoderError, FileError
 from certifare.foundation.storage import distinct_keys, open_regular
 
 FORMAT = "certifare/encoder"
+#: Trees are still written as version 1, which older versions read; other kinds as 3.
 VERSION = 3
-"""Trees are still written as version 1, which older versions read; other kinds as 3."""
 MAX_BYTES = 64 << 20
+#: Lists and objects of a document: an empty one takes three bytes in the file, and fifty or more in memory.
 MOST_LISTS = 1 << 21
-"""Lists and objects of a document: an empty one takes three bytes in the file, and fifty or more in memory."""
 
 
 class DocumentHeader(Struct):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from certifare.encoders.scores import Scores
 
 OPSET, ML_OPSET, IR_VERSION = 18, 5, 10
+#: What stands for a missing value in a column of text: ONNX has no other.
 MISSING_TEXT = ""
-"""What stands for a missing value in a column of text: ONNX has no other."""
 
 
 def write_onnx(encoder: BoostedEncoder | CalibratedEncoder) -> Any:

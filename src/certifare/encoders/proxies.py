@@ -19,22 +19,18 @@ from certifare.growth.threads import blocks
 from certifare.tables.frames import Field, scaled
 
 N_CLUSTERS = 16
+#: Five unseen tasks on Health: 8 to 16 are equally good, fewer retain less, all 54 columns serve tasks less well.
 N_COORDINATES = 12
-"""Five unseen tasks on Health: 8 to 16 are equally good, fewer retain less, all 54 columns serve tasks less well."""
+#: Clusters and components are found on at most this many records.
 SAMPLE = 50_000
-"""Clusters and components are found on at most this many records."""
-
+#: Up to this many axes, the covariance matrix is built and all components are found; beyond, the leading ones.
 FEW_AXES = 1000
-"""Up to this many axes, the covariance matrix is built and all components are found; beyond, the leading ones."""
-
+#: Numbers whose skewness is larger are taken the logarithm of.
 SKEWED = 2.0
-"""Numbers whose skewness is larger are taken the logarithm of."""
-
+#: No coordinate of a point is beyond this, so that distances stay finite.
 FAR = 1e100
-"""No coordinate of a point is beyond this, so that distances stay finite."""
-
+#: Coordinates of the sample reach up to the first; those of other records are cut off at the second.
 LARGEST, MOST = 1 << 14, (1 << 15) - 1
-"""Coordinates of the sample reach up to the first; those of other records are cut off at the second."""
 
 
 @dataclass(frozen=True, eq=False)

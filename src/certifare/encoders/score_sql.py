@@ -27,20 +27,16 @@ if TYPE_CHECKING:
     from certifare.encoders.base import RestrictedEncoder
     from certifare.encoders.scores import Scores
 
+#: How a query ends that the database is to compute once, instead of at each of the thousands of places that name it.
+#:
+#: Only databases of which this is known, and tested, are written for.
 ENDS = {"duckdb": "", "postgres": " OFFSET 0", "sqlite": " LIMIT -1 OFFSET 0"}
-"""How a query ends that the database is to compute once, instead of at each of the thousands of places that name it.
-
-Only databases of which this is known, and tested, are written for.
-"""
-
+#: The MD5 hash of a text in UTF-8, as hexadecimal digits. SQLite has it where :class:`~.warehouse.SQLite` gave it.
 HASHES = {"duckdb": "MD5({})", "postgres": "MD5(CONVERT_TO({}, 'UTF8'))", "sqlite": "MD5({})"}
-"""The MD5 hash of a text in UTF-8, as hexadecimal digits. SQLite has it where :class:`~.warehouse.SQLite` gave it."""
-
+#: Whole numbers up to here are doubles, so that ``apply`` and a database add up the same.
 LARGEST_SUM = 2**53
-"""Whole numbers up to here are doubles, so that ``apply`` and a database add up the same."""
-
+#: So many trees are added up in one pair of parentheses: databases limit how deep an expression is.
 TERMS = 32
-"""So many trees are added up in one pair of parentheses: databases limit how deep an expression is."""
 
 NO_SQL = (
     "{what} cannot be written as SQL. Encode where Python is (certifare encode BUNDLE DATA cells.parquet --as cells "

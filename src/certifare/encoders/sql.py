@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from certifare.encoders.base import RestrictedEncoder
     from certifare.encoders.tree import FairTreeEncoder
 
+#: How text is compared byte by byte, whatever its collation, in each dialect that certifare writes.
 BYTES = {
     "duckdb": "ENCODE(:text)",
     "postgres": ':text COLLATE "C"',
@@ -38,30 +39,23 @@ BYTES = {
     "redshift": "CAST(:text AS VARBYTE)",
     "trino": "TO_UTF8(:text)",
 }
-"""How text is compared byte by byte, whatever its collation, in each dialect that certifare writes."""
 
 DIALECTS = tuple(BYTES)
 
+#: There NaN is one value, above all others. Elsewhere it equals nothing, or does not exist.
 NAN_EQUALS_ITSELF = frozenset({"duckdb", "postgres", "redshift", "spark", "databricks", "snowflake"})
-"""There NaN is one value, above all others. Elsewhere it equals nothing, or does not exist."""
-
+#: There quoted names that differ in case alone are different names.
 CASE_MATTERS = frozenset({"postgres", "snowflake"})
-"""There quoted names that differ in case alone are different names."""
-
+#: Whether ``CHAR(n)`` is read with its trailing blanks. Elsewhere the type is refused.
 PADDED = {"postgres": True, "snowflake": False, "mysql": False}
-"""Whether ``CHAR(n)`` is read with its trailing blanks. Elsewhere the type is refused."""
-
+#: Characters that no name may hold; quoted, some of them would not stay in it.
 FORBIDDEN = {"bigquery": '!"$()*,./;?@[\\]^`{}~'}
-"""Characters that no name may hold; quoted, some of them would not stay in it."""
-
+#: In bytes, in PostgreSQL, which takes the beginning of a longer one for the name.
 LONGEST_NAME = 63
-"""In bytes, in PostgreSQL, which takes the beginning of a longer one for the name."""
-
+#: Numbers beyond are taken for infinite.
 LARGEST = "1.7e308"
-"""Numbers beyond are taken for infinite."""
-
+#: Decimals with more significant digits are written as text and cast, so that every database reads the same double.
 SHORT = 15
-"""Decimals with more significant digits are written as text and cast, so that every database reads the same double."""
 
 DType = exp.DataType.Type
 INTEGERS = exp.DataType.INTEGER_TYPES - {DType.BIT, DType.INT128, DType.UINT128, DType.INT256, DType.UINT256}
@@ -70,8 +64,8 @@ DECIMALS = (exp.DataType.INTEGER_TYPES - INTEGERS - {DType.BIT}) | {DType.DECIMA
 TEXTS = exp.DataType.TEXT_TYPES | {DType.ENUM}
 READ = TEXTS | INTEGERS | DECIMALS | exp.DataType.FLOAT_TYPES | {DType.BOOLEAN}
 
+#: Types that columns are assumed to have if the database is not asked.
 DEFAULT_TYPES = {"number": "DOUBLE", "boolean": "BOOLEAN", "text": "TEXT"}
-"""Types that columns are assumed to have if the database is not asked."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from certifare.tables.table import cut_into_bands
 
 T = TypeVar("T")
 MissingRoles = Literal["refuse", "drop"]
+#: Called with the share of a step that is done.
 Share = Callable[[float], Any]
-"""Called with the share of a step that is done."""
 
 
 @dataclass(frozen=True, eq=False)

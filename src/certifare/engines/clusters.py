@@ -13,8 +13,8 @@ from certifare.errors import ArgumentError, MissingPackageError, TableError
 from certifare.tables.parquet import ParquetFiles
 from certifare.tables.stores import store_address
 
+#: How long to wait for a scheduler.
 CONNECT_SECONDS = 10
-"""How long to wait for a scheduler."""
 ADDRESSES = "dask: (workers on this machine), dask://host:8786, spark: (as configured here) or spark://host:7077"
 
 

@@ -31,10 +31,10 @@ from certifare.growth.summary import SAMPLE_ROWS, sample_positions
 from certifare.tables.frames import Frame
 
 NO_CODES = np.zeros(0, dtype=np.int64)
+#: Called with the current step ("survey", "sample", "code", "grow", "medians") and the share of it that is done.
 StepProgress = Callable[[str, float], Any]
-"""Called with the current step ("survey", "sample", "code", "grow", "medians") and the share of it that is done."""
+#: For a column and a node: sorted distinct values, and the number of records of each.
 ValueCountsByNode = dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.int64]]]
-"""For a column and a node: sorted distinct values, and the number of records of each."""
 
 
 class CodedRecords(HistogramSource, Protocol):

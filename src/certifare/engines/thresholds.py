@@ -26,15 +26,14 @@ from certifare.engines.parts import CertifyPart, Totals
 from certifare.errors import TableError
 from certifare.foundation.levels import name_of
 
+#: Number of records that are listed in one pass, for all thresholds together.
 MOST_LISTED = 1 << 20
-"""Number of records that are listed in one pass, for all thresholds together."""
+#: About how many edges a pass has for the thresholds of one group.
 EDGES = 1 << 13
-"""About how many edges a pass has for the thresholds of one group."""
+#: Standard errors of the sample within which the first edges lie.
 SURE = 5.0
-"""Standard errors of the sample within which the first edges lie."""
-
+#: Values with tie-breaking numbers, as value + number·i: NumPy puts complex numbers in the order of both.
 Keys = NDArray[np.complex128]
-"""Values with tie-breaking numbers, as value + number·i: NumPy puts complex numbers in the order of both."""
 
 
 @dataclass(frozen=True, eq=False)

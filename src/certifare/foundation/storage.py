@@ -20,8 +20,8 @@ from typing import Any
 
 from certifare.errors import FileError
 
+#: Path of a file.
 FilePath = str | os.PathLike[str]
-"""Path of a file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,11 +47,10 @@ from certifare.tables.roles import Roles, column_of
 from certifare.tables.splitting import CERTIFY
 from certifare.tables.table import Table, readable_type
 
+#: Files with more bytes, at eight per value, are not read into memory.
 LARGE = 2 * 2**30
-"""Files with more bytes, at eight per value, are not read into memory."""
-
+#: About how many records are read into memory.
 SAMPLE_RECORDS = 1_000_000
-"""About how many records are read into memory."""
 
 
 def is_large(table: Any) -> bool:

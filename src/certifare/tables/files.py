@@ -81,8 +81,8 @@ _NUMBER = re.compile(r"[-+]?\d+\.?\d*")
 #: Numbers that show which decimal sign a file uses.
 _DECIMAL_COMMA, _DECIMAL_POINT = re.compile(r"-?\d+,(\d{1,2}|\d{4,})"), re.compile(r"-?\d+\.\d+")
 
+#: Format of a file; a folder or pattern is of Parquet files.
 Kind = Literal["csv", "parquet", "arrow", "arrow stream", "folder"]
-"""Format of a file; a folder or pattern is of Parquet files."""
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 

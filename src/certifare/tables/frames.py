@@ -24,8 +24,8 @@ from certifare.foundation.levels import Levels, plain
 from certifare.growth.columns import Column, Dictionary
 
 ColumnType: TypeAlias = Literal["number", "boolean", "text"]
+#: A value of a label, a group or a category.
 Value: TypeAlias = bool | int | float | str
-"""A value of a label, a group or a category."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,12 +21,12 @@ from certifare.errors import ArgumentError, MissingColumnError, RoleError, Table
 from certifare.foundation.formatting import listing
 from certifare.tables.reading import Reading, check_cuts
 
+#: One name, or several.
 Names = str | Sequence[str]
-"""One name, or several."""
+#: Whether records without a group are left out, or form a group "unknown".
 MissingGroups = Literal["drop", "unknown"]
-"""Whether records without a group are left out, or form a group "unknown"."""
+#: Roles of columns that are not features.
 ROLES = ("label", "sensitive", "weight", "cluster", "given")
-"""Roles of columns that are not features."""
 
 _OPERATOR = re.compile(r">=|<=|==|!=|≥|≤|≠|=|>|<")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")

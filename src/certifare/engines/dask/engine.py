@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Number of results that one task merges.
 FAN_IN = 8
-"""Number of results that one task merges."""
 
 
 def is_dask(table: Any) -> bool:

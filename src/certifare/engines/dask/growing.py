@@ -29,14 +29,12 @@ from certifare.tables.frames import Frame
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+#: Number of splits that are computed in one round.
 AHEAD = 16
-"""Number of splits that are computed in one round."""
-
+#: Coded partitions are joined until there are at most this many blocks for each thread of the cluster.
 BLOCKS_PER_THREAD = 2
-"""Coded partitions are joined until there are at most this many blocks for each thread of the cluster."""
-
+#: Another block delays a round by about the time to count this many bytes of coded records.
 BLOCK_COST = 4 << 20
-"""Another block delays a round by about the time to count this many bytes of coded records."""
 
 
 def prepare_dask(

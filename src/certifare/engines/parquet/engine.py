@@ -18,8 +18,8 @@ from certifare.tables.parquet import ParquetFiles, RowGroup
 
 T = TypeVar("T")
 
+#: Number of results of pieces that are kept before they are merged.
 WINDOW = 32
-"""Number of results of pieces that are kept before they are merged."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,14 +29,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: How often Spark is asked how many tasks are done.
 POLL_SECONDS = 0.5
-"""How often Spark is asked how many tasks are done."""
-
+#: Number of results that are merged at a time, by an executor or at last by the driver.
 FAN_IN = 8
-"""Number of results that are merged at a time, by an executor or at last by the driver."""
-
+#: Columns of the dataframe of results: the number of the piece, or of the pieces that were merged; and the result.
 RESULT = "number int, result binary"
-"""Columns of the dataframe of results: the number of the piece, or of the pieces that were merged; and the result."""
 
 
 class SparkEngine:

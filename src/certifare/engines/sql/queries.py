@@ -41,11 +41,10 @@ from certifare.engines.counting import check_counted_by
 from certifare.errors import TableError
 from certifare.tables.roles import Comparison, Names, as_names, column_of, parse_role
 
+#: The cell of records that ``apply`` would refuse.
 REFUSED = -1
-"""The cell of records that ``apply`` would refuse."""
-
+#: Text that a database must return unchanged before it is sent the texts of an encoder.
 ODD_TEXT = 'it\'s "odd" \\ `text`; -- %s {x}\n é ∀ '
-"""Text that a database must return unchanged before it is sent the texts of an encoder."""
 
 
 def counts_query(
