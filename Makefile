@@ -18,7 +18,7 @@ CORE := tests/test_api.py tests/certificates/test_certificate.py tests/growth/te
 RESOLUTION ?= highest
 LOCK := requirements-dev.lock
 
-.PHONY: setup recipes spark lock demo test test-core test-slow coverage audit check format lint types imports docs clean
+.PHONY: setup recipes spark lock demo test test-all test-core test-slow coverage audit check format lint types imports docs clean
 
 $(READY): pyproject.toml research/pyproject.toml $(LOCK)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -47,23 +47,26 @@ recipes: $(RECIPES)/.ready  ## Airflow and dbt, for the tests of the recipes
 demo: $(READY)  ## the main job on the Adult data
 	@$(BIN)/python -m certifare demo
 
-test: $(READY)  ## all tests, simulations at reduced size
+test: $(READY)  ## the quick tests, for the loop: every path, and no test marked slow
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m "not slow"
+
+test-all: $(READY)  ## all tests, simulations at reduced size
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 
 test-core: $(READY)  ## the core with PYTHON and RESOLUTION (highest, lowest-direct), in an environment of its own
 	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .venv-core
 	$(BIN)/uv pip install --quiet --python .venv-core --resolution $(RESOLUTION) --editable '.[test]'
-	.venv-core/bin/python -m pytest -W default -n $(PROCESSES) --dist worksteal $(CORE)
+	.venv-core/bin/python -m pytest -W default -n $(PROCESSES) --dist worksteal -m "not slow" $(CORE)
 
 coverage: $(READY)  ## all tests, and the lines and branches that none of them runs
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal --cov --cov-report term:skip-covered
 
-test-slow: coverage  ## coverage, then simulations and real-data runs at full size, and mutants of the core
+test-slow: coverage  ## coverage, then all tests with simulations at full size, and mutants of the core
 	CERTIFARE_FULL=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 	$(BIN)/python benchmarks/mutation.py --mutants 200
 
 audit: $(READY)  ## the journeys of five roles, in a fresh environment
-	CERTIFARE_FULL=1 $(BIN)/python -m pytest tests/test_documents.py -k fresh_environment
+	$(BIN)/python -m pytest tests/test_documents.py -k fresh_environment
 
 lint: $(READY)
 	$(BIN)/ruff format --check $(SOURCES)
@@ -78,7 +81,7 @@ imports: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-check: lint types imports test docs  ## what CI runs
+check: lint types imports test-all  ## what CI runs; the tests build the documentation
 
 format: $(READY)
 	$(BIN)/ruff format $(SOURCES)

@@ -21,6 +21,7 @@ def test_that_needs_permissions():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("required", "status", "counted"),
     [

@@ -169,6 +169,7 @@ plans = st.integers(2, 4).flatmap(
 )
 
 
+@pytest.mark.slow
 @given(plans, st.sampled_from([None, ("no", "yes")]), st.sampled_from([0.5, 0.9, 0.999]))
 @settings(max_examples=6)
 def test_what_is_issued_is_stored_and_verified(gaps, labels, confidence):
@@ -200,7 +201,9 @@ def restated(made, figure, factor):
     return changed(made, bound=value, parts=parts)
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize(
+    "plan", [pytest.param(plan, marks=[pytest.mark.slow] * (plan in ("twenty cells", "four groups"))) for plan in PLANS]
+)
 def test_figures_that_the_plan_does_not_give_are_refused(plan):
     made = certify_counts(counts_of(PLANS[plan]), method="calibrated")
     changed(made, lower=0.0).verify()  # claims nothing
@@ -242,6 +245,7 @@ def test_other_counts_metrics_and_methods_are_refused():
         changed(made, pools=((0, 1),))
 
 
+@pytest.mark.slow
 def test_honest_limits_pass_with_every_seed_and_better_ones_with_none():
     for name in ("two cells", "unequal cells", "four groups"):
         gaps = PLANS[name]

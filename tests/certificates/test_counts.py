@@ -308,6 +308,7 @@ def test_counts_are_added_to_counts_alone():
         CellCounts([[1, 2]], "fm") + 3
 
 
+@pytest.mark.slow
 def test_a_table_of_a_million_counts_is_read_from_a_file_and_no_larger_one():
     for cells, accepted in ((2**19, True), (2**19 + 1, False)):
         document = {"groups": ["f", "m"], "table": np.ones((cells, 2), dtype=int).tolist()}

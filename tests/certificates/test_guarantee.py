@@ -16,8 +16,6 @@ from certifare.certificates import METRICS, classifier
 from certifare.certificates.claims import combine, metric_of, statistic
 from certifare.certificates.exact import difference_limit
 
-pytestmark = pytest.mark.slow
-
 EPSILON = 0.05
 FULL = bool(os.environ.get("CERTIFARE_FULL"))
 RUNS = 20_000 if FULL else 2_000
@@ -61,7 +59,7 @@ def population(rng, k, distance):
 
 
 @pytest.mark.parametrize("k", [2, 3, 20, 200])
-@pytest.mark.parametrize(("n0", "n1"), [(500, 500), (950, 50), (4_000, 6_000)])
+@pytest.mark.parametrize(("n0", "n1"), [(500, 500), (950, 50), pytest.param(4_000, 6_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("distance", [0.0, 0.05, 0.4, 0.9])
 def test_miss_rate_is_at_most_epsilon(k, n0, n1, distance):
     rng = np.random.default_rng([k, n0, int(100 * distance)])
@@ -98,6 +96,7 @@ def test_several_groups_share_no_epsilon(groups):
     assert_at_most((~covered).sum(), RUNS, EPSILON)
 
 
+@pytest.mark.slow
 def test_equalized_odds_through_the_whole_code():
     rng = np.random.default_rng(11)
     runs = RUNS // 5
@@ -115,6 +114,7 @@ def test_equalized_odds_through_the_whole_code():
         assert_at_most(count, runs, EPSILON)
 
 
+@pytest.mark.slow
 def test_lower_limits_hold_too():
     rng = np.random.default_rng(5)
     runs = RUNS // 8
@@ -130,6 +130,7 @@ def test_lower_limits_hold_too():
         assert_at_most(count, runs, EPSILON)
 
 
+@pytest.mark.slow
 def test_interval_of_one_classifier():
     rng = np.random.default_rng(6)
     runs = RUNS // 8 if FULL else 125
@@ -148,6 +149,7 @@ def test_interval_of_one_classifier():
         assert_at_most(count, runs, EPSILON / 2)
 
 
+@pytest.mark.slow
 def test_an_interval_holds_as_a_whole():
     """Two groups, two cells: below and above together no more often than stated. Limits at full ε each would miss more.
 
@@ -168,6 +170,7 @@ def test_an_interval_holds_as_a_whole():
     assert missed[0.90] > 0.06, "each of its limits holds with 95 %"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 def test_interval_of_one_classifier_for_every_metric(metric, monkeypatch):
     """Three groups, two labels: limits of the largest or mean distance miss no more often than stated.
@@ -211,6 +214,7 @@ def test_limits_within_all_labels_hold_together():
         assert certificate.within(label) == difference_limit(n, n, int(m[0, label]), EPSILON / 2)
 
 
+@pytest.mark.slow
 def test_weights_by_thinning_certify_the_weighted_population():
     """The sample over-represents one cell; weights put it right, and the claim is about the weighted population."""
     rng = np.random.default_rng(7)

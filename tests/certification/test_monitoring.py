@@ -52,7 +52,7 @@ def test_shares_of_the_error_add_up():
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("planned", [12, None])
+@pytest.mark.parametrize("planned", [12, pytest.param(None, marks=pytest.mark.slow)])
 def test_no_false_alarm_in_a_year_without_drift(planned, training):
     """Reduced: benchmarks/guarantee.py runs hundreds of years. A year must raise an alarm with 5 % at most."""
     rng = np.random.default_rng(3)
@@ -519,5 +519,6 @@ def alarms_of_two_attributes(confidence, years):
     return missed / years
 
 
+@pytest.mark.slow
 def test_a_year_of_two_attributes_has_one_error():
     assert alarms_of_two_attributes(0.8, 60) <= 0.2 + 3 * np.sqrt(0.2 * 0.8 / 60)

@@ -368,10 +368,14 @@ DRAWN: dict[str, Case] = {
 }
 
 
-def in_ways(ways_of: Mapping[str, Sequence[str]], most: int = 3) -> list[tuple[str, str]]:
-    """Return cases with their ways: at full size all of them, otherwise a few of each case, in turn."""
+def in_ways(ways_of: Mapping[str, Sequence[str]], most: int = 3, quick: int = 1) -> list[Any]:
+    """Return cases with their ways: at full size all of them, otherwise a few of each case, in turn.
+
+    `make test` runs the first ``quick`` of each: one if it is compared with what is worked out here, two if ways are
+    compared with one another.
+    """
     return [
-        (name, ways[(i + j) % len(ways)])
+        pytest.param(name, ways[(i + j) % len(ways)], marks=[pytest.mark.slow] * (j >= quick))
         for i, (name, ways) in enumerate(ways_of.items())
         for j in range(len(ways) if FULL else min(most, len(ways)))
     ]
@@ -693,9 +697,13 @@ def frame_of(world: World, request: pytest.FixtureRequest) -> Callable[[str, str
     return frame
 
 
-def on_clusters(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return cases with clusters: at full size both, otherwise one of each case, in turn."""
-    return [(name, way) for i, name in enumerate(names) for way in (CLUSTERS if FULL else (CLUSTERS[i % 2],))]
+def on_clusters(names: Iterable[str]) -> list[Any]:
+    """Return cases with clusters: at full size both, otherwise one of each case, in turn. Those of Spark are slow."""
+    return [
+        pytest.param(name, way, marks=[pytest.mark.slow] * (way == "spark"))
+        for i, name in enumerate(names)
+        for way in (CLUSTERS if FULL else (CLUSTERS[i % 2],))
+    ]
 
 
 def on_a_cluster(bundle: Path, frame: Any) -> Any:
@@ -979,7 +987,7 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize(("name", "way"), in_ways(dict.fromkeys(MANY, WAYS), 4))
+@pytest.mark.parametrize(("name", "way"), in_ways(dict.fromkeys(MANY, WAYS), 4, quick=2))
 def test_more_labels_and_groups_than_usual_are_counted_or_refused_everywhere(
     cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
 ) -> None:
@@ -1000,7 +1008,7 @@ ALONE = {
 }
 
 
-@pytest.mark.parametrize(("name", "way"), in_ways(dict.fromkeys(ALONE, WAYS), 4))
+@pytest.mark.parametrize(("name", "way"), in_ways(dict.fromkeys(ALONE, WAYS), 4, quick=2))
 def test_holders_may_count_what_is_no_distance_alone(
     cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
 ) -> None:

@@ -307,7 +307,7 @@ def test_a_mistake_of_ours_is_told_from_one_of_the_users(here, monkeypatch, caps
 
 
 @posix
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGHUP", marks=pytest.mark.slow)])
 def test_a_signal_leaves_nothing_behind(here, name):
     code = """
 import signal, sys, time

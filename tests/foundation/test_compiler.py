@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import certifare
 
@@ -21,6 +22,7 @@ print(certify_counts(CellCounts(np.array([[50, 60], [50, 40]]), ("f", "m"))).bou
 """
 
 
+@pytest.mark.slow
 def test_an_installation_that_cannot_be_written_to_compiles_without_a_cache(tmp_path):
     """A file stands where the folders of compiled code would be, so that even the superuser cannot make them."""
     package = tmp_path / "certifare"

@@ -224,8 +224,15 @@ CALIBRATED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("most", [1 << 20, 400])
-@pytest.mark.parametrize("name", CALIBRATED)
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        # Each case once in `make test`.
+        pytest.param(name, most, marks=[pytest.mark.slow] * (i % 2 != j))
+        for i, name in enumerate(CALIBRATED)
+        for j, most in enumerate([1 << 20, 400])
+    ],
+)
 def test_calibrated_cells_are_those_of_memory_for_the_same_split(
     people: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int
 ) -> None:

@@ -221,8 +221,15 @@ def test_axe_would_find_something(browser, tmp_path):
     assert [rule for _, rule, _ in browser.violations()] == ["image-alt"]
 
 
-@pytest.mark.parametrize("mode", ["dark", "opened", "phone", "print"])
-@pytest.mark.parametrize("name", CHARTS)
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        # Each page and each mode once in `make test`.
+        pytest.param(name, mode, marks=[pytest.mark.slow] * (i != j))
+        for i, name in enumerate(CHARTS)
+        for j, mode in enumerate(["dark", "opened", "phone", "print"])
+    ],
+)
 def test_axe_finds_no_violation(pages, browser, name, mode):
     browser.open(pages[name], WIDTHS["phone" if mode == "phone" else "desktop"], dark=mode == "dark",
                  media="print" if mode == "print" else "")  # fmt: skip

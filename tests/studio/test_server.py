@@ -244,6 +244,7 @@ def test_exploring_looks_at_no_certification_record(server, project, monkeypatch
     assert looked == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aware", [False, True])
 def test_the_certificate_is_the_one_that_fit_gives_and_the_look_is_counted(
     server, project, aware, tmp_path, monkeypatch

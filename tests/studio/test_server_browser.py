@@ -132,6 +132,7 @@ def test_every_step_works_by_keyboard_alone(windows, messy):
     assert window.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
+@pytest.mark.slow
 def test_two_windows_have_a_project_each(windows, messy):
     one, other = windows(), windows()
     one.upload("#file", messy)
@@ -151,6 +152,7 @@ def test_two_windows_have_a_project_each(windows, messy):
     assert one.run("points.length") != other.run("points.length")
 
 
+@pytest.mark.slow
 def test_a_reload_in_the_middle_of_a_search_loses_nothing(windows, messy):
     window = windows()
     window.upload("#file", messy)
@@ -166,6 +168,7 @@ def test_a_reload_in_the_middle_of_a_search_loses_nothing(windows, messy):
     assert window.run("location.hash") == "#explore"
 
 
+@pytest.mark.slow
 def test_a_search_is_cancelled_and_begun_again(windows, messy, monkeypatch):
     def slow(self):
         for done in range(400):
@@ -225,6 +228,7 @@ def test_a_large_file_is_opened_and_does_not_keep_another_window_waiting(tmp_pat
         served.close()
 
 
+@pytest.mark.slow
 def test_a_stopped_server_is_explained_and_its_projects_are_there_after_a_restart(windows, served, messy):
     window = windows()
     window.upload("#file", messy)

@@ -26,6 +26,7 @@ def people():
     return x, y, s
 
 
+@pytest.mark.slow
 @with_compiler
 @pytest.mark.parametrize(("hidden", "size"), [((100, 50), 32), ((100, 50), 8), ((20, 20), 32), ((20, 20), 8)])
 def test_compiled_code_takes_pytorchs_steps(people, hidden, size):
@@ -39,6 +40,7 @@ def test_compiled_code_takes_pytorchs_steps(people, hidden, size):
     assert np.abs(found - untrained).max() > 0.01
 
 
+@pytest.mark.slow
 @with_compiler
 def test_compiled_code_hands_over_shorter_trainings(people):
     x, y, s = people
@@ -62,6 +64,7 @@ def test_ones_are_listed_for_each_record():
     np.testing.assert_array_equal(native._ones(bits), [[1, 2], [-1, -1], [0, -1]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "family"),
     [*((method, "health") for method in ("CVIB", "FCRL", "sIPM-LFR", "FNF", "LAFTR")), ("FNF", "acs")],

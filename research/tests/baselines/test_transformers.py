@@ -48,14 +48,19 @@ def accuracy(z, wanted):
 @pytest.mark.parametrize(
     ("mild", "strong"),
     [
-        (CVIB(0.001, 0.001, epochs=12), CVIB(0.01, 0.1, epochs=12)),
-        (FCRL(0.001, epochs=12), FCRL(0.1, 0.15, epochs=12)),
-        (Identity(), DiscreteFNF(0.0, epochs=10)),
-        (Identity(), ContinuousFNF(0.7, columns=["skill", "money", "noise"], prior_epochs=6, epochs=6, batch_size=128)),
-        (LAFTR(0.0, **STEADY_LAFTR), LAFTR(2.0, **STEADY_LAFTR)),
-        (SIPMLFR(0.0, **STEADY_SIPM), SIPMLFR(3.0, **STEADY_SIPM)),
+        pytest.param(mild, strong, marks=[pytest.mark.slow] * (type(strong) is not CVIB), id=type(strong).__name__)
+        for mild, strong in (
+            (CVIB(0.001, 0.001, epochs=12), CVIB(0.01, 0.1, epochs=12)),
+            (FCRL(0.001, epochs=12), FCRL(0.1, 0.15, epochs=12)),
+            (Identity(), DiscreteFNF(0.0, epochs=10)),
+            (
+                Identity(),
+                ContinuousFNF(0.7, columns=["skill", "money", "noise"], prior_epochs=6, epochs=6, batch_size=128),
+            ),
+            (LAFTR(0.0, **STEADY_LAFTR), LAFTR(2.0, **STEADY_LAFTR)),
+            (SIPMLFR(0.0, **STEADY_SIPM), SIPMLFR(3.0, **STEADY_SIPM)),
+        )
     ],
-    ids=["CVIB", "FCRL", "DiscreteFNF", "ContinuousFNF", "LAFTR", "SIPMLFR"],
 )
 def test_the_adversary_gets_weaker_and_the_label_stays(people, mild, strong):
     X, y, s = people
@@ -77,6 +82,7 @@ def distance(z, y, s):
     return abs(predicted[s[half:] == "m"].mean() - predicted[s[half:] == "f"].mean())
 
 
+@pytest.mark.slow
 def test_laftr_lowers_the_distance_of_its_classifier(people):
     X, y, s = people
     mild, strong = (LAFTR(g, epochs=10, size=4, device="cpu").fit(X, y, s).transform(X, s) for g in (0.0, 1.0))
@@ -84,6 +90,7 @@ def test_laftr_lowers_the_distance_of_its_classifier(people):
     assert accuracy(strong, y) > 0.8
 
 
+@pytest.mark.slow
 def test_sipm_brings_the_groups_means_together(people):
     X, y, s = people
     gaps = []

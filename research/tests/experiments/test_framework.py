@@ -61,6 +61,7 @@ def test_common_modules_compute_with_no_others(name):
     assert set(re.findall(r"certifare_research\.experiments(?:\.| import )(\w+)", text)) <= {*framework.COMMON}
 
 
+@pytest.mark.slow
 def test_progress_counts_what_is_there_already(tmp_path):
     told = []
     Run(name="demo", out=tmp_path, jobs=1).each(double, [1])

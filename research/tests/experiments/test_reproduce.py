@@ -15,7 +15,10 @@ MISSING = {
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data folder is not beside this checkout")
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "audit"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name != "size")) for name in EXPERIMENTS if name != "audit"],
+)
 def test_every_experiment_writes_its_page(name, tmp_path):
     run = Run(name=name, out=tmp_path, data=SHARED, quick=True, jobs=1)
     files = reproduce(run)
