@@ -53,6 +53,27 @@ def test_the_walk_ends_at_the_first_that_fails_and_looks_no_further():
     assert [step.limit for step in walked.steps] == limits
 
 
+@pytest.mark.parametrize("metric", ["demographic_parity", "equalized_odds", "equalized_odds_max"])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_largest_limit_of_all_pairs_counts(seed, metric):
+    """Groups of 30 to 30,000 records: the pair that differs most need not be the one with the largest limit."""
+    rng = np.random.default_rng(seed)
+    sizes = np.round(10 ** rng.uniform(1.5, 4.5, 6)).astype(int)
+    table = np.stack([rng.multinomial(n, rng.dirichlet([30, 30, 30, 30])) for n in sizes], axis=1).reshape(2, 2, 6)
+    counts = CellCounts(table.transpose(0, 2, 1), list("abcdef"), ["no", "yes"])
+    if metric == "demographic_parity":
+        counts = CellCounts(counts.table.sum(axis=2), list("abcdef"))
+    claim = Claim(metric=metric, min_group_size=1).fitted(counts)
+    (step,) = FixedSequence.walk([counts], 1.0, claim).steps
+    level = claim.epsilon(claim.strata(counts))
+    limits = [
+        (pair.label, difference_limit(*found, level))
+        for pair, found in zip(claim.pairs(counts), step.statistics, strict=True)
+    ]
+    assert len(limits) == 15 * (1 if metric == "demographic_parity" else 2)
+    assert step.limit == min(1.0, combine(METRICS[metric], limits))
+
+
 def test_the_bound_is_the_target_and_limits_after_a_choice_share_epsilon():
     counts = tables(0.0, 0.05, 0.2)
     walked = FixedSequence.walk(counts, 0.15)

@@ -48,6 +48,8 @@ def test_every_smaller_encoder_is_inside(encoder):
         grown = BoostedEncoder(**{**encoder.get_params(deep=False), "max_cells": k}).fit_from(training)
         assert np.array_equal(encoder.at(k).apply(X), grown.apply(X))
         assert np.array_equal(encoder.cells_at(k)[encoder.cell_map_], encoder.at(k).cell_map_)
+    # Their models are written once.
+    assert encoder.to_document().models[0] is encoder.at(1).to_document().models[0]
 
 
 def test_it_keeps_more_of_the_label_than_a_tree_at_the_same_distance():

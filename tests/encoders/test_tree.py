@@ -28,6 +28,7 @@ def test_every_smaller_encoder_is_inside(encoder, table):
         assert smaller.n_cells_ == grown.n_cells_ == k == smaller.max_cells
         assert np.array_equal(smaller.apply(X), grown.apply(X))
         assert np.array_equal(encoder.cells_at(k)[cells], smaller.apply(X))
+        assert encoder.starts_at([k])[k].tolist() == np.unique(encoder.cells_at(k), return_index=True)[1].tolist()
         assert (
             pd.DataFrame(smaller.representatives_).fillna(-1) == pd.DataFrame(grown.representatives_).fillna(-1)
         ).all(axis=None)

@@ -24,10 +24,12 @@ from certifare.certificates.claims import (
     statistic,
 )
 from certifare.certificates.counts import CellCounts
-from certifare.certificates.exact import difference_limit
+from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.tail import Tail, distance_level, raised
 from certifare.errors import ArgumentError, DocumentError
 
+#: More than rounding adds to a limit.
+HAIR = 1e-9
 #: n_0, n_1 and M of a pair of groups in a stratum.
 Statistic = tuple[int, int, int]
 
@@ -194,12 +196,21 @@ def shares_of(counts: CellCounts, claim: Claim, tail: Tail | None) -> tuple[floa
 def limit_of(
     claim: Claim, counts: CellCounts, statistics: Sequence[Statistic], shares: Sequence[float] | None = None
 ) -> float:
-    """Return the upper confidence bound of the metric, from statistics and, with a cap, the shares above it."""
+    """Return the upper confidence bound of the metric, from statistics and, with a cap, the shares above it.
+
+    Of the pairs of a stratum the largest limit counts. A limit that Hoeffding's inequality keeps below another one is
+    not computed.
+    """
     level = distance_level(claim.epsilon(claim.strata(counts)), capped=shares is not None)
-    limits = [
-        (pair.label, raised(max(0.0, difference_limit(n0, n1, m, level)), share))
+    pairs = [
+        (raised(m / (n0 * n1) + hoeffding_radius(n0, n1, level) + HAIR, share), pair.label, (n0, n1, m), share)
         for pair, (n0, n1, m), share in zip(
             claim.pairs(counts), statistics, shares or [0.0] * len(statistics), strict=True
         )
     ]
-    return min(1.0, combine(claim.distance, limits))
+    largest: dict[str | None, float] = {}
+    for at_most, label, (n0, n1, m), share in sorted(pairs, key=lambda entry: -entry[0]):
+        if at_most > largest.get(label, 0.0):
+            limit = raised(max(0.0, difference_limit(n0, n1, m, level)), share)
+            largest[label] = max(limit, largest.get(label, 0.0))
+    return min(1.0, combine(claim.distance, list(largest.items())))

@@ -71,14 +71,14 @@ class Forest:
             np.array(column) for column in zip(*(node for tree in trees for node in tree), strict=True)
         )
         is_whole = (feature >= 0) & np.asarray(whole, dtype=bool)[feature] & (np.abs(threshold) < 2.0**53)
+        different, place = np.unique(threshold, return_inverse=True)
+        short = np.array([_short(c) for c in different.tolist()])
         return cls(
             n_classes=max(2, len(baseline)),
             baseline=baseline,
             starts=starts,
             feature=feature.astype(np.int32),
-            threshold=np.array(
-                [np.floor(c) if w else _short(c) for c, w in zip(threshold.tolist(), is_whole, strict=True)]
-            ),
+            threshold=np.where(is_whole, np.floor(threshold), short[place]),
             missing_left=missing_left.astype(bool),
             right=right_children(feature, starts),
             value=np.rint(value / UNIT) * UNIT,
@@ -190,60 +190,69 @@ def _make_tables(forest: Forest, cuts: Sequence[NDArray[np.float64]]) -> tuple[N
     leaves add (one entry more: nothing, for a record whose leaf is in another piece); for each table, the number that
     it is for and where it begins; all tables.
     """
-    outputs: list[int] = []
-    firsts, numbers, offsets = [0], [], [0]
-    values: list[NDArray[np.float64]] = []
-    tables: list[NDArray[np.uint64]] = []
+    compares, trees = forest.feature >= 0, np.arange(len(forest.starts) - 1)
+    tree_of = np.repeat(trees, np.diff(forest.starts))
+    n_pieces = -(-np.bincount(tree_of[~compares], minlength=len(trees)) // WORD)
+    tree_of_piece = np.repeat(trees, n_pieces)
+    first_leaf = WORD * (np.arange(len(tree_of_piece)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces))
+    # Every piece has a table for each number that its tree compares.
+    tree, number = np.divmod(np.unique(tree_of[compares] * len(cuts) + forest.feature[compares]), len(cuts))
+    n_tables = np.bincount(tree, minlength=len(trees))
+    firsts = np.concatenate([[0], np.cumsum(n_tables[tree_of_piece])])
+    begins = np.cumsum(n_tables) - n_tables
+    shift = np.repeat(begins[tree_of_piece] - firsts[:-1], n_tables[tree_of_piece])
+    numbers = number[np.arange(firsts[-1]) + shift]
+    offsets = np.concatenate([[0], np.cumsum(np.array([len(own) + 2 for own in cuts])[numbers])])
     cut_of = np.zeros(len(forest.feature), dtype=np.int64)
-    for i, own in enumerate(cuts):
+    for i in np.unique(number):
         here = forest.feature == i
-        cut_of[here] = np.searchsorted(own, forest.threshold[here])
-    for t, (start, stop) in enumerate(zip(forest.starts[:-1].tolist(), forest.starts[1:].tolist(), strict=True)):
-        nodes = slice(start, stop)
-        feature, at_leaf = forest.feature[nodes], np.flatnonzero(forest.feature[nodes] < 0)
-        for first in range(0, len(at_leaf), WORD):
-            leaves = at_leaf[first : first + WORD]
-            below = np.zeros(len(feature), dtype=np.uint64)
-            below[leaves] = np.uint64(1) << np.arange(len(leaves), dtype=np.uint64)
-            _add_up(feature, forest.right[nodes], below)
-            for i in np.unique(feature[feature >= 0]).tolist():
-                own_nodes = np.flatnonzero(feature == i)
-                table = np.full(len(cuts[i]) + 2, below[0])
-                rights = forest.right[nodes][own_nodes]
-                sides = cut_of[nodes][own_nodes], forest.missing_left[nodes][own_nodes]
-                _exclude(*sides, below[own_nodes + 1], below[rights], table)
-                tables.append(table)
-                numbers.append(i)
-                offsets.append(offsets[-1] + len(table))
-            outputs.append(t % len(forest.baseline))
-            firsts.append(len(numbers))
-            values.append(np.append(forest.value[nodes][leaves], np.zeros(WORD + 1 - len(leaves))))
-    return (
-        np.array(outputs, dtype=np.int64),
-        np.array(firsts, dtype=np.int64),
-        np.array(values).reshape(-1, WORD + 1),
-        np.array(numbers, dtype=np.int64),
-        np.array(offsets[:-1], dtype=np.int64),
-        np.concatenate([np.zeros(0, dtype=np.uint64), *tables]),
-    )
+        cut_of[here] = np.searchsorted(cuts[i], forest.threshold[here])
+    values, tables = np.zeros((len(tree_of_piece), WORD + 1)), np.empty(offsets[-1], dtype=np.uint64)
+    nodes = forest.starts, forest.feature, cut_of, forest.missing_left, forest.right, forest.value
+    room = np.empty(len(forest.feature), dtype=np.uint64), np.zeros(len(cuts), dtype=np.int64)
+    _fill(nodes, (tree_of_piece, first_leaf), (firsts, numbers, offsets), room, values, tables)
+    return tree_of_piece % len(forest.baseline), firsts, values, numbers, offsets[:-1], tables
 
 
 @kernel
-def _add_up(feature: Any, right: Any, below: Any) -> None:
-    """Mark, for every node, the bits of the leaves below it; children come after their parents."""
-    for i in range(len(feature) - 1, -1, -1):
-        if feature[i] >= 0:
-            below[i] = below[i + 1] | below[right[i]]
+def _fill(nodes: Any, pieces: Any, layout: Any, room: Any, values: Any, tables: Any) -> None:
+    """Fill the tables of all pieces, and what their leaves add.
 
-
-@kernel
-def _exclude(cuts: Any, missing_left: Any, left: Any, right: Any, table: Any) -> None:
-    """Take out of the table of one number, for each node that compares it, the leaves on the other side."""
-    last = len(table) - 1
-    for node in range(len(cuts)):
-        for code in range(len(table)):
-            goes_left = missing_left[node] if code == last else code <= cuts[node]
-            table[code] &= ~(right[node] if goes_left else left[node])
+    A table starts with all leaves of its piece. Each node that compares the table's number takes, for each code, the
+    leaves on the other side out of it.
+    """
+    starts, feature, cuts, missing_left, right, value = nodes
+    trees, first_leaves = pieces
+    firsts, numbers, offsets = layout
+    below, table_of = room
+    for piece in range(len(trees)):
+        start, stop = starts[trees[piece]], starts[trees[piece] + 1]
+        leaf = -first_leaves[piece]
+        for node in range(start, stop):
+            if feature[node] < 0:
+                below[node] = 0
+                if 0 <= leaf < WORD:
+                    below[node] = np.uint64(1) << np.uint64(leaf)
+                    values[piece, leaf] = value[node]
+                leaf += 1
+        for node in range(stop - 1, start - 1, -1):  # children come after their parents
+            if feature[node] >= 0:
+                below[node] = below[node + 1] | below[start + right[node]]
+        for table in range(firsts[piece], firsts[piece + 1]):
+            table_of[numbers[table]] = table
+            for code in range(offsets[table], offsets[table + 1]):
+                tables[code] = below[start]
+        for node in range(start, stop):
+            if feature[node] >= 0:
+                table = table_of[feature[node]]
+                lasts = offsets[table] + cuts[node] + 1
+                missing = offsets[table + 1] - 1
+                not_left, not_right = ~below[node + 1], ~below[start + right[node]]
+                for code in range(offsets[table], lasts):
+                    tables[code] &= not_right
+                for code in range(lasts, missing):
+                    tables[code] &= not_left
+                tables[missing] &= not_right if missing_left[node] else not_left
 
 
 @intrinsic

@@ -2,7 +2,7 @@
 
 import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from dataclasses import field as attribute
 from typing import Any, Self
@@ -69,6 +69,11 @@ class GrownEncoder(RestrictedEncoder):
         for cell, node in enumerate(self.at(k).growth_.leaves(k)):
             merged[slice(*ranges[node])] = cell
         return merged
+
+    def starts_at(self, numbers: Iterable[int]) -> dict[int, NDArray[np.int64]]:
+        """Say, for each number of cells k, with which of this encoder's cells each cell of ``at(k)`` begins."""
+        ranges = node_ranges(self.growth_, self.n_cells_)
+        return {k: ranges[self.growth_.leaves(k), 0] for k in numbers}
 
     def codes(self, X: Any) -> Codes:
         """Prepare records for :meth:`apply_codes`.

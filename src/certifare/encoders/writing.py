@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,7 +223,17 @@ def _models(scores: Scores) -> dict[str, Any]:
     }
 
 
+_WRITTEN: WeakKeyDictionary[Forest, Model] = WeakKeyDictionary()
+"""Documents of score models: a job writes many encoders of the same ones."""
+
+
 def _model_document(forest: Forest) -> Model:
+    if forest not in _WRITTEN:
+        _WRITTEN[forest] = _write_model(forest)
+    return _WRITTEN[forest]
+
+
+def _write_model(forest: Forest) -> Model:
     numbers = [*map(_short, np.where(forest.feature >= 0, forest.threshold, forest.value / UNIT).tolist())]
     trees = []
     for start, stop in zip(forest.starts[:-1], forest.starts[1:], strict=True):

@@ -187,7 +187,7 @@ class Explorer:
         """Fit a growth and count every part on it."""
         encoder = self.fit(setting, bare=True)
         n_cells = int(encoder.n_cells_)
-        starts = {k: np.flatnonzero(np.diff(encoder.cells_at(k), prepend=-1)) for k in self.grid.path(n_cells)}
+        starts = encoder.starts_at(self.grid.path(n_cells))
         counts = {"train": self._count_training(encoder, setting)}
         probe = np.zeros(0, dtype=np.uint16)
         for i, (name, table) in enumerate(self.parts.items()):
