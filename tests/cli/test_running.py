@@ -1,6 +1,15 @@
 """Outcomes: JSON documents with a version, an outcome and the exit status; one spelling of errors."""
 
+import io
+import json
+import os
+import subprocess
+import sys
+
 import pytest
+
+from certifare.cli import terminal
+from certifare.errors import FileError
 
 
 @pytest.mark.parametrize(
@@ -73,3 +82,29 @@ def test_encode_replaces_a_file_only_if_asked(cli, files, tmp_path):
     assert written.read_text() == "mine\n"
     assert cli(*arguments, "--replace").status == 0
     assert written.read_text() != "mine\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_what_an_encoding_lacks_is_written_in_plain_signs_and_never_lost_in_json_or_sql(encoding, monkeypatch):
+    """A locale without UTF-8, or a pipe on Windows."""
+    content = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(content, encoding=encoding))
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+    terminal.accept_any_encoding()
+    terminal.out.print("✓ T* ≤ 0.05 … ∑")
+    terminal.print_json({"city": "Łódź"})
+    terminal.print_exactly("'Oslo'")
+    with pytest.raises(FileError, match="PYTHONUTF8=1"):
+        terminal.print_exactly("'Łódź'")
+    sys.stdout.flush()
+    text = content.getvalue().decode(encoding)
+    assert text.startswith("ok T* <= 0.05")
+    assert json.loads(text[text.index("{") : text.index("}") + 1]) == {"city": "Łódź"}
+    assert text.rstrip().endswith("'Oslo'")
+
+
+def test_a_command_ends_well_where_the_locale_has_no_signs():
+    plan = [sys.executable, "-m", "certifare", "plan", "--records", "800", "--target", "0.05"]
+    run = subprocess.run(plan, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert b"records for T* <= 0.05" in b" ".join(run.stdout.split())

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 from rich.text import Text
 
-from certifare.cli.terminal import err, print_json, printable, with_outcome
+from certifare.cli.terminal import accept_any_encoding, err, print_json, printable, with_outcome
 from certifare.errors import CertifareError
 from certifare.foundation.formatting import shortened
 from certifare.foundation.storage import nothing_overwritten
@@ -69,6 +69,7 @@ def _orderly_end() -> Iterator[None]:
 
 def run(app: typer.Typer) -> None:
     """Run the application: a user's mistake is one message on standard error, and an exit status."""
+    accept_any_encoding()
     try:
         with _orderly_end(), nothing_overwritten():
             status = app(prog_name="certifare", standalone_mode=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import sys
@@ -12,11 +13,17 @@ import typer
 from rich.console import Console
 from rich.segment import Segment
 
+from certifare.errors import FileError
 from certifare.foundation.formatting import amount
 
 if TYPE_CHECKING:
     from certifare.certificates.counts import Exclusion
 
+#: What signs become if the terminal's encoding lacks them; any other becomes a question mark.
+PLAIN = {
+    "✓": "ok", "✗": "x", "–": "-", "−": "-", "·": "-", "…": "...", "≤": "<=", "≥": ">=", "→": "->", "×": "x",
+    "ε": "eps",
+}  # fmt: skip
 #: Version of the JSON documents that commands print. It grows if a key is taken away or changes its meaning.
 SCHEMA_VERSION = 1
 
@@ -54,15 +61,43 @@ out = Terminal()
 err = Terminal(stderr=True)
 
 
+def _in_plain_signs(error: UnicodeError) -> tuple[str, int]:
+    """Replace what an encoding lacks; a handler of :mod:`codecs`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(PLAIN.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
+
+
+def accept_any_encoding() -> None:
+    """Let text be printed wherever it goes: a locale without UTF-8, or a pipe on Windows, lacks most of our signs."""
+    codecs.register_error("certifare", _in_plain_signs)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="certifare")
+
+
 def print_json(document: Any, indent: int | None = 2) -> None:
     """Print a JSON document; what is not printable in it is escaped, which changes nothing for who parses it."""
-    text = json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
+    text = json.dumps(document, ensure_ascii=not _prints("ä≤"), indent=indent, allow_nan=False)
     print(re.sub(r"[^\n -~]+", lambda found: found[0] if found[0].isprintable() else _escaped(found[0]), text))
 
 
 def print_exactly(text: str) -> None:
     """Print text for another program, as it is; if a person looks at it, so that it only shows."""
+    if not _prints(text):
+        raise FileError(
+            f"The encoding of the output ({sys.stdout.encoding}) lacks characters of this text: set PYTHONUTF8=1."
+        )
     print("\n".join(map(printable, text.split("\n"))) if sys.stdout.isatty() else text)
+
+
+def _prints(text: str) -> bool:
+    """Return whether standard output has all characters of a text."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _escaped(text: str) -> str:
