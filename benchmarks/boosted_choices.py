@@ -41,7 +41,7 @@ def changed(module: Any, **values: Any) -> Iterator[None]:
 
 def models(**parameters: Any) -> Any:
     settings = scores.score_settings
-    return lambda: changed(scores, score_settings=lambda *about: {**settings(*about), **parameters})
+    return lambda: changed(scores, score_settings=lambda *about: [{**own, **parameters} for own in settings(*about)])
 
 
 def by_counts(score_map: scoremap.ScoreMap) -> Any:

@@ -41,7 +41,7 @@ def few_trees() -> Iterator[None]:
     """Score models of a few small trees, which are quick to fit and short in a file."""
     settings = {"n_estimators": 6, "num_leaves": 8, "learning_rate": 0.3, "min_child_samples": 20}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("certifare.encoders.scores.MODELS", ((0, settings),))
+        patch.setattr("certifare.encoders.scores.MODELS", ((0, (settings,)),))
         yield
 
 

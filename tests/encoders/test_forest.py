@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from lightgbm import LGBMClassifier
 
-from certifare.encoders.forest import UNIT, Forest, LookUp
+from certifare.encoders.forest import UNIT, Forest, LookUp, right_children
 
 
 def score(forest, X):
@@ -38,6 +38,20 @@ def test_trees_score_as_their_library_does(n_classes, with_missing, leaves):
     np.testing.assert_allclose(score(forest, fresh), expected, rtol=0, atol=10 * UNIT)
     most = max(np.diff(forest.starts)) // 2 + 1
     assert most > leaves // 2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_mean_of_forests_is_a_forest(n_classes):
+    X, y = table(n_classes=n_classes)
+    models = [fitted(X, y, leaves).booster_ for leaves in (5, 12, 31)]
+    forests = [Forest.of(model, [False] * 4) for model in models]
+    assert Forest.mean(forests[:1]) is forests[0]
+    mean = Forest.mean(forests)
+    assert mean.n_classes == n_classes
+    assert np.array_equal(mean.right, right_children(mean.feature, mean.starts))
+    assert np.array_equal(mean.value, np.rint(mean.value / UNIT) * UNIT)
+    expected = np.mean([model.predict(X, raw_score=True).reshape(len(X), -1) for model in models], axis=0)
+    np.testing.assert_allclose(score(mean, X), mean.finish(expected), rtol=0, atol=100 * UNIT)
 
 
 def test_sums_do_not_depend_on_the_order_of_trees():

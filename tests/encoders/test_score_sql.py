@@ -79,7 +79,7 @@ def test_trees_with_many_leaves_are_hardly_nested(fresh, monkeypatch):
     """SQLite gave up on trees of 31 leaves: "parser stack overflow"."""
     frame, group, label = people()
     settings = {"n_estimators": 4, "num_leaves": 200, "min_child_samples": 3}
-    monkeypatch.setattr("certifare.encoders.scores.MODELS", ((0, settings),))
+    monkeypatch.setattr("certifare.encoders.scores.MODELS", ((0, (settings,)),))
     encoder = BoostedEncoder(max_cells=5, folds=2).fit(frame, label, sensitive_features=group)
     few = fresh[0][:300]
     assert asked(encoder, few) == encoder.apply(few).tolist()

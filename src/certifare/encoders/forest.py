@@ -84,6 +84,27 @@ class Forest:
             value=np.rint(value / UNIT) * UNIT,
         )
 
+    @classmethod
+    def mean(cls, forests: Sequence["Forest"]) -> "Forest":
+        """Return the forest whose sums are the mean of other forests' sums, up to rounding of the leaves."""
+        if len(forests) == 1:
+            return forests[0]
+        sizes = [np.diff(forest.starts) for forest in forests]
+        names = ("feature", "threshold", "missing_left", "right")
+        feature, threshold, missing_left, right = (
+            np.concatenate([getattr(f, name) for f in forests]) for name in names
+        )
+        return cls(
+            n_classes=forests[0].n_classes,
+            baseline=np.mean([forest.baseline for forest in forests], axis=0),
+            starts=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64),
+            feature=feature,
+            threshold=threshold,
+            missing_left=missing_left,
+            right=right,
+            value=np.rint(np.concatenate([forest.value for forest in forests]) / len(forests) / UNIT) * UNIT,
+        )
+
     @property
     def left(self) -> NDArray[np.int32]:
         """The left child of each node, counted from the tree's start; 0 at a leaf."""

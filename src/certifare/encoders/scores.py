@@ -3,7 +3,8 @@
 One model for each target, fitted on all training records, scores records that are encoded. Training records get scores
 from models that never saw them: each fold's from models of the other folds. Gradient boosted trees are taken out of
 their library as plain arrays and evaluated here, before and after they are saved, so that cells survive a round trip
-bit by bit.
+bit by bit. With few records a model is the mean of several that are fitted in different ways: a mean of sums of trees
+is a sum of trees, whose leaves add less.
 """
 
 import warnings
@@ -41,14 +42,21 @@ INNER_FOLDS = 5
 
 SMALL = {"n_estimators": 80, "learning_rate": 0.15, "min_child_samples": 20, "reg_lambda": 10.0}
 LARGE = {"num_leaves": 63, "min_child_samples": 40, "reg_lambda": 30.0}
-MODELS: tuple[tuple[int, dict[str, Any]], ...] = (
-    (0, {**SMALL, "num_leaves": 8}),
-    (5_000, {**SMALL, "num_leaves": 15}),
-    (16_000, {**SMALL, "num_leaves": 31}),
-    (50_000, {**LARGE, "n_estimators": 50, "learning_rate": 0.25}),
-    (200_000, {**LARGE, "n_estimators": 100, "learning_rate": 0.15}),
+SLOW = {"learning_rate": 0.06, "num_leaves": 8, "min_child_samples": 5, "reg_lambda": 10.0, "colsample_bytree": 0.5}
+FEW = (
+    {**SLOW, "n_estimators": 240, "extra_trees": True},
+    {**SLOW, "n_estimators": 160, "bagging_fraction": 0.8, "bagging_freq": 1},
 )
-"""The score model's settings, in LightGBM's words, from these numbers of training records on."""
+MODELS: tuple[tuple[int, tuple[dict[str, Any], ...]], ...] = (
+    (0, FEW),
+    (2_000, (*FEW, {**SMALL, "num_leaves": 8})),
+    (5_000, ({**SMALL, "num_leaves": 15},)),
+    (16_000, ({**SMALL, "num_leaves": 31},)),
+    (50_000, ({**LARGE, "n_estimators": 50, "learning_rate": 0.25},)),
+    (200_000, ({**LARGE, "n_estimators": 100, "learning_rate": 0.15},)),
+)
+"""Settings in LightGBM's words, from these numbers of training records on: of each model of whose sums of trees the
+score is the mean."""
 
 WIDE = 32
 """From this many numbers on, LightGBM is faster if it reads rows, and each tree may see all numbers."""
@@ -226,12 +234,11 @@ class Scores:
         return LookUp(self.models, self.features.n_numbers + sum(table.shape[1] for table in self.means))
 
 
-def score_settings(seed: int, n_records: int, n_numbers: int) -> dict[str, Any]:
-    """Return LightGBM's settings for a score model, by its numbers of training records and of features."""
-    chosen = next(settings for least, settings in reversed(MODELS) if n_records >= least)
+def score_settings(seed: int, n_records: int, n_numbers: int) -> list[dict[str, Any]]:
+    """Return LightGBM's settings for the models of a score, by its numbers of training records and of features."""
+    chosen = next(models for least, models in reversed(MODELS) if n_records >= least)
     wide = n_numbers >= WIDE
-    return {
-        **chosen,
+    common = {
         "colsample_bytree": 1.0 if wide else 0.5,
         "force_row_wise": wide,
         "force_col_wise": not wide,
@@ -239,9 +246,10 @@ def score_settings(seed: int, n_records: int, n_numbers: int) -> dict[str, Any]:
         "feature_pre_filter": False,
         "deterministic": True,
         "n_jobs": 1,
-        "random_state": number(seed, "score models"),
         "verbose": -1,
     }
+    seeds = [number(seed, "score models", *([str(i)] if i else [])) for i in range(len(chosen))]
+    return [{**common, **settings, "random_state": own} for settings, own in zip(chosen, seeds, strict=True)]
 
 
 def fit_scores(
@@ -324,14 +332,17 @@ def _score_rows(
 class _Boosting:
     """LightGBM on some records, whose numbers are binned once, a few columns at a time.
 
+    - ``settings``: of each model of which the mean is taken.
     - ``whole``: which numbers are whole.
     """
 
     def __init__(
-        self, columns: Sequence[Numbers], n_records: int, settings: dict[str, Any], whole: Sequence[bool]
+        self, columns: Sequence[Numbers], n_records: int, settings: Sequence[dict[str, Any]], whole: Sequence[bool]
     ) -> None:
-        self._settings = {name: value for name, value in settings.items() if name != "n_estimators"}
-        self._rounds = settings["n_estimators"]
+        self._settings = [
+            ({name: value for name, value in own.items() if name != "n_estimators"}, own["n_estimators"])
+            for own in settings
+        ]
         self._whole = whole
         width = max(1, BINNED_AT_ONCE // n_records)
         self._binned = self._bin(columns[:width], n_records)
@@ -351,7 +362,7 @@ class _Boosting:
             # A column without any value tells nothing, as a constant does.
             if np.isnan(own).all():
                 own[:] = 0.0
-        return Dataset(matrix, np.zeros(n_records), params=self._settings).construct()
+        return Dataset(matrix, np.zeros(n_records), params=self._settings[0][0]).construct()
 
     def fit(self, rows: NDArray[np.int64], targets: Sequence[Levels], tick: Callable[[], Any]) -> tuple[Forest, ...]:
         """Fit a model for each target."""
@@ -363,10 +374,13 @@ class _Boosting:
             records.set_label(target.codes[rows])
             n = len(target.values)
             objective = {"objective": "binary"} if n == 2 else {"objective": "multiclass", "num_class": n}
-            # Otherwise the model would be written to text and read again, only to be written once more.
-            model = train({**self._settings, **objective}, records, self._rounds, keep_training_booster=True)
-            models.append(Forest.of(model, self._whole))
-            del model  # it holds histograms of all its leaves
+            forests = []
+            for settings, rounds in self._settings:
+                # Otherwise the model would be written to text and read again, only to be written once more.
+                model = train({**settings, **objective}, records, rounds, keep_training_booster=True)
+                forests.append(Forest.of(model, self._whole))
+                del model  # it holds histograms of all its leaves
+            models.append(Forest.mean(forests))
             tick()
         return tuple(models)
 
