@@ -231,6 +231,9 @@ def test_a_tie_column_must_tell_certification_records_apart_and_have_values():
     encoder = CalibratedEncoder(target=0.3, tie_column="person").fit(X[:1000], y[:1000], sensitive_features=s[:1000])
     with pytest.raises(TableError, match="same value in several"):
         encoder.calibrate(X[1000:], sensitive_features=s[1000:])
+    X["person"] = 2**53 + np.arange(len(X))
+    with pytest.raises(TableError, match="more than 15 digits"):
+        encoder.calibrate(X[1000:], sensitive_features=s[1000:])
     X["person"] = np.arange(len(X), dtype=float)
     encoder.calibrate(X[1000:], sensitive_features=s[1000:])
     with pytest.raises(TableError, match="no value in 'person'"):

@@ -58,6 +58,8 @@ ALONE = (
     "first: all such records get one cell, and the bound is not about them. Encode tables, or calibrate with a column "
     "that identifies records (tie_column=)."
 )
+#: Numbers that break ties are smaller: from here on a double is not every whole number.
+LARGEST_TIE = 2**53
 #: Hexadecimal digits of a hash that breaks ties: as many as a double can hold.
 TIE_DIGITS = 13
 
@@ -691,6 +693,11 @@ def hash_ties(field: Field, key: int) -> NDArray[np.float64]:
             "about their cell. Leave these records out, or fill in the column."
         )
     levels = field.levels()
+    if any(isinstance(value, int | float) and abs(value) >= LARGEST_TIE for value in levels.values):
+        raise TableError(
+            f"Column {field.name!r} (tie_column) holds numbers of more than 15 digits, which files and databases round "
+            "to others. Write them as text, with a letter in front, or name another column."
+        )
     of_value = [
         int(hashlib.md5(f"{key}:{name}".encode(), usedforsecurity=False).hexdigest()[:TIE_DIGITS], 16)
         for name in levels.names
