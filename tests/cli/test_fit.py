@@ -48,6 +48,13 @@ def test_fit_writes_a_bundle_that_verifies(cli, table, tmp_path):
     assert load_encoder(folder / "encoder.json").n_cells_ >= 2
 
 
+def test_no_solution_does_not_advise_what_was_asked_for(cli, table, tmp_path):
+    result = cli("fit", table, *ROLES, "--group-aware", "--target", "0.01", "-o", tmp_path / "bundle")
+    assert result.status == 1
+    assert "Cells that read the group: With" in " ".join(result.stdout.split())
+    assert "--group-aware" not in result.stdout
+
+
 def test_fit_without_a_target_takes_the_knee(cli, table, tmp_path):
     result = cli("fit", table, *ROLES, *QUICK, "-o", tmp_path / "bundle", "--json")
     assert result.status == 0

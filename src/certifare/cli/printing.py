@@ -26,21 +26,24 @@ USUAL = 0.95
 def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool, verbose: bool = False) -> None:
     """Print a result: four lines; with ``verbose`` also how it was found, and the frontier."""
     from certifare.certificates.planning import plan_words
+    from certifare.frontier.calibrating import CalibratedSearch
 
     for line in _headlines(bundle, folder, signed=signed):
         out.print(line, soft_wrap=True)
     if folder is None:
         aware = () if bundle.group_aware is None else (str(bundle.group_aware),)
         words = [*(advice.text for advice in bundle.advice if advice is not _headline(bundle)), *aware]
+        asked = isinstance(bundle.frontier.search, CalibratedSearch)
+        cells = f"Cells that read the group{'' if asked else ' (--group-aware)'}"
         if bundle.sizes and not verbose:
             rows = [row for row in bundle.plans() if row.cells in (2, 4, 8, 16)]
-            words.append(f"Cells that read the group (--group-aware): {plan_words(rows, bundle.sizes, bundle.target)}")
+            words.append(f"{cells}: {plan_words(rows, bundle.sizes, bundle.target)}")
         if words:
             out.print("\nWhat would help", style="bold")
         for text in words:
             out.print(f"  • {text}", soft_wrap=True)
         if bundle.sizes and verbose:
-            out.print("\nCells that read the group (--group-aware)", style="bold")
+            out.print(f"\n{cells}", style="bold")
             show_plans(bundle.sizes, bundle.plans(), bundle.target, bundle.confidence)
         err.print(
             "Nothing was written. Running again with other seeds until one passes would void the certificate.",
