@@ -1,6 +1,7 @@
 """The guarantee on every path, by simulated jobs: ``benchmarks/guarantee.py`` at reduced size.
 
-``CERTIFARE_FULL=1`` (`make test-slow`) runs it as the benchmark does. Seeds are fixed, so the outcome is too.
+``CERTIFARE_FULL=1`` (`make test-slow`) runs it as the benchmark does, and `make test` one track of each way to a bound.
+Seeds are fixed, so the outcome is too.
 """
 
 import importlib.util
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 from scipy.stats import binom
 
-pytestmark = pytest.mark.slow
+FULL = os.environ.get("CERTIFARE_FULL") == "1"
+if not FULL:
+    pytestmark = pytest.mark.usefixtures("few_draws")
 
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "guarantee.py"
 specification = importlib.util.spec_from_file_location("guarantee", BENCHMARK)
@@ -32,6 +35,27 @@ REFUSED = {
     "certify, people with one to five equal records",
 }
 
+#: A track of each way to a bound.
+QUICK = REFUSED | {
+    "fit to a target, demographic_parity",
+    "fit to a target, group-aware, demographic_parity",
+    "fit to a target, weights",
+    "fit to a target, given a column",
+    "fit to a target, stream",
+    "sweep, equalized_odds",
+    "calibrate, a score of five values, T\\*",
+    "sequence of 6 encoders, correlated, all just above the target",
+    "certify, exact, clusters",
+    "certify, capped weights, equal_opportunity",
+    "command certify, a file, weights",
+    "command certify, counts of three holders, clusters",
+    "command certify, each of two attributes, DuckDB",
+    "verify --data, T* is the truth",
+    "impact ratio, demographic_parity",
+    "shift, demographic_parity",
+}
+assert TRACKS.keys() >= QUICK
+
 
 @pytest.fixture(autouse=True)
 def no_looks(state_folder, monkeypatch):
@@ -39,12 +63,14 @@ def no_looks(state_folder, monkeypatch):
     monkeypatch.setenv("CERTIFARE_STATE", "off")
 
 
-@pytest.mark.parametrize("name", TRACKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in TRACKS]
+)
 def test_the_truth_is_seldom_above_the_published_bound(name):
     if "Dask" in name:
         pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
     track = TRACKS[name]
-    jobs = track.jobs if os.environ.get("CERTIFARE_FULL") else MANY.get(name, 5)
+    jobs = track.jobs if FULL else MANY.get(name, 5)
     outcome = guarantee.run(track, jobs)
     assert (outcome.misses is None) == (name in REFUSED)
     if outcome.misses is not None:

@@ -19,6 +19,11 @@ def people(n, seed):
     return pd.DataFrame({"age": age, "job": job, "sex": sex, "paid": np.where(score > 0, "yes", "no")})
 
 
+@pytest.fixture(autouse=True, scope="module")
+def quick_bounds(few_draws):
+    """What is delivered is tested here, and not how large its bound is."""
+
+
 @pytest.fixture(scope="module")
 def bundle():
     return produce(people(8000, 0), label="paid", sensitive="sex", target=0.12, grid=GRID)

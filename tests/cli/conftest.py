@@ -23,8 +23,8 @@ class Result:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def few_settings():
-    """Try few settings: fits are fast, and what commands do with them is the same."""
+def few_settings(few_draws):
+    """Try few settings and draws: fits are fast, and what commands do with them is the same."""
     with pytest.MonkeyPatch.context() as patch:
         for name, values in (("GAMMAS", (0.5, 0.9, 0.97)), ("GAMMAS_BESIDE", (0.85,)), ("CELL_SHARES", (0.01,))):
             patch.setattr(f"certifare.frontier.settings.{name}", values)

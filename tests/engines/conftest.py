@@ -66,6 +66,11 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def quick_bounds(few_draws: None) -> None:
+    """What is delivered is tested here, and not how large its bound is."""
+
+
 @pytest.fixture(scope="session")
 def many_people() -> pd.DataFrame:
     """6,000 people."""

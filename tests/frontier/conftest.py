@@ -35,6 +35,11 @@ def table(n=6000, seed=0, drop=("promoted", "weight", "home", "region"), **roles
     return Table.from_frame(people(n, seed), **{"label": "paid", "sensitive": "sex", **roles}, drop=drop)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def quick_bounds(few_draws):
+    """What is delivered is tested here, and not how large its bound is."""
+
+
 @pytest.fixture(scope="session")
 def small():
     return table()

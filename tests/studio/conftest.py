@@ -14,6 +14,8 @@ from .served import TOKEN
 PORT = 8765
 ADDRESS = f"http://127.0.0.1:{PORT}"
 SCRIPT = "<script>document.title='owned'</script>"
+#: The roles of the messy table's columns, as they are guessed.
+ROLES = {"label": ["hired"], "sensitive": ["Sex"], "cluster": [], "drop": ["id"]}
 
 
 def messy_csv(n=1500, seed=0):
@@ -55,7 +57,8 @@ def own_project(client):
 def wait(server, own, patience=60):
     """Wait for the end of what is running; give the last event."""
     found = server.studio.project(own.rpartition("/")[2])
-    wait_until(lambda: found.running is None, patience)
+    ends = ("finished", "failed", "cancelled")  # told a moment after nothing is running
+    wait_until(lambda: found.running is None and found.events[-1]["kind"] in ends, patience)
     return found.events[-1]
 
 

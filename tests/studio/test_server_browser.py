@@ -53,7 +53,11 @@ def looks_right(window):
 
 @pytest.mark.parametrize(
     ("table", "width", "dark"),
-    [("adult", 1280, False), ("messy", 390, True), *([("adult", 390, True), ("messy", 1280, False)] if FULL else [])],
+    [
+        pytest.param("adult", 1280, False, marks=pytest.mark.slow),
+        ("messy", 390, True),
+        *([("adult", 390, True), ("messy", 1280, False)] if FULL else []),
+    ],
 )
 def test_the_journey_from_a_file_to_a_checked_certificate(windows, messy, tmp_path, table, width, dark):
     window = windows(width=width, dark=dark)
