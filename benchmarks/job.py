@@ -5,9 +5,10 @@
 For each table and number of records, in a process of its own on one thread: ``produce`` for T* ≤ 0.05, and group-aware;
 beside them one fit of scikit-learn's HistGradientBoostingClassifier and of LightGBM (100 trees each) on the same
 columns as numbers. At each table's largest size also the first ``fit`` of the process, the report, how many million
-records a second ``apply`` encodes and that LightGBM model predicts, and, in another process, the peak of memory while
-``produce`` reads and works on a Parquet file: beyond what the process held before, beside the table's size in
-memory as Arrow data. ``--write`` puts the tables into a page, behind its marker, and draws docs/figures/job.svg.
+records a second ``apply`` encodes and that LightGBM model predicts; and, in a process for each kind of job, the peak of
+memory while ``produce`` reads and works on a Parquet file, or on a dataframe: beyond what the process held before it
+had the table, by the table's size at eight bytes a value. ``--write`` puts the tables into a page, behind its marker,
+and draws docs/figures/job.svg.
 """
 
 import argparse
@@ -24,6 +25,8 @@ from typing import Any
 
 import pandas as pd
 
+from certifare.foundation.memory import give_back
+
 MARKER, END = "<!-- made by benchmarks/job.py -->", "<!-- end -->"
 TABLES = {
     "adult": ("Adult", "adult", "income", "sex"),
@@ -33,6 +36,7 @@ TABLES = {
 }
 ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 200_000, 433_000)
 TARGET = 0.05
+MEMORY = tuple(f"memory {kind} {of}" for kind in ("produce", "aware") for of in ("file", "frame"))
 CODES = ("COW", "MAR", "OCCP", "POBP", "RELP", "RAC1P")
 """Categories that are numbers in the file."""
 
@@ -92,30 +96,28 @@ def measure(name: str, folder: Path, n_rows: int, whole: bool) -> dict[str, floa
         # Once before, so that every kernel is loaded.
         produce(table.head(min(len(table), 2_000)), **{**roles, "target": 0.5}, n_jobs=1)
         found[kind], bundle = spent(lambda r=roles: produce(table, n_jobs=1, **r))
-        if whole and not aware:
+        if whole and not aware and bundle.verdict == "PASS":
             with tempfile.TemporaryDirectory() as folder_name:
                 found["save"], _ = spent(lambda b=bundle, f=folder_name: b.save(Path(f) / "bundle"))
     return found
 
 
-def measure_memory(name: str, folder: Path, n_rows: int) -> dict[str, float]:
-    """Measure the most memory that a job on a file holds, by that of the table; where the system tells (Linux)."""
-    import pyarrow as pa
-
+def measure_memory(name: str, folder: Path, n_rows: int, aware: bool, from_file: bool) -> dict[str, float]:
+    """Measure the most memory that a job holds, by that of the table; where the system tells (Linux)."""
     from certifare import produce
 
     table = read(name, folder)
     table = table.sample(min(n_rows, len(table)), random_state=0).reset_index(drop=True)
     _, _, label, group = TABLES[name]
-    roles = {"label": label, "sensitive": group, "ledger": False, "n_jobs": 1}
-    produce(table.head(2_000), target=0.5, **roles)
-    size = pa.Table.from_pandas(table, preserve_index=False).nbytes
+    roles = {"label": label, "sensitive": group, "ledger": False, "n_jobs": 1, "group_aware": aware}
+    produce(table.head(2_000), **{**roles, "target": 0.5})
+    size = 8 * table.size
     with tempfile.TemporaryDirectory() as folder_name:
         path = Path(folder_name) / "people.parquet"
         table.to_parquet(path)
         del table
         gc.collect()
-        pa.default_memory_pool().release_unused()
+        give_back()
         held, done = [held_bytes()], threading.Event()
 
         def watch() -> None:
@@ -124,10 +126,11 @@ def measure_memory(name: str, folder: Path, n_rows: int) -> dict[str, float]:
 
         watching = threading.Thread(target=watch)
         watching.start()
-        produce(path, target=TARGET, **roles)
+        produce(path if from_file else pd.read_parquet(path), target=TARGET, **roles)
         done.set()
         watching.join()
-    return {"memory": (max(held) - held[0]) / 2**20, "bytes": size / 2**20}
+    what = f"memory {'aware' if aware else 'produce'} {'file' if from_file else 'frame'}"
+    return {what: (max(held) - held[0]) / size, "bytes": size}
 
 
 def held_bytes() -> int:
@@ -155,16 +158,19 @@ def table_of_ends(measured: Sequence[dict[str, Any]]) -> list[str]:
     """Give what is measured once for each table."""
     lines = [
         "| table | rows × columns | first `fit` of a process | files and report | `apply`, million records/s "
-        "| LightGBM predicts | ratio | peak memory (table), MB |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
+        "| LightGBM predicts | ratio | table, MB | peak memory ÷ table, file (group-aware) | dataframe (group-aware) |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for m in measured:
         if "save" in m:
             encoded, predicted = (m["rows"] / m[key] / 1e6 for key in ("apply", "predict"))
-            memory = f"{m['memory']:.0f} ({m['bytes']:.0f})"
+            memory = " | ".join(
+                f"{m[f'memory produce {of}']:.1f} ({m[f'memory aware {of}']:.1f})" for of in ("file", "frame")
+            )
             lines.append(
                 f"| {TABLES[m['table']][0]} | {m['rows']:,.0f} × {m['columns']:.0f} | {m['first']:.1f} "
-                f"| {m['save']:.2f} | {encoded:.2f} | {predicted:.2f} | {encoded / predicted:.1f} | {memory} |"
+                f"| {m['save']:.2f} | {encoded:.2f} | {predicted:.2f} | {encoded / predicted:.1f} "
+                f"| {m['bytes'] / 2**20:.0f} | {memory} |"
             )
     return lines
 
@@ -205,7 +211,10 @@ def main() -> None:
     if arguments.one:
         name, n_rows, what = arguments.one
         rows = name, arguments.data, int(n_rows)
-        print(json.dumps(measure_memory(*rows) if what == "memory" else measure(*rows, what == "whole")))
+        if what.startswith("memory"):
+            print(json.dumps(measure_memory(*rows, "aware" in what, "file" in what)))
+        else:
+            print(json.dumps(measure(*rows, what == "whole")))
         return
     measured: list[dict[str, Any]] = []
     for name in arguments.tables:
@@ -213,7 +222,7 @@ def main() -> None:
         sizes = sorted({min(n_rows, n_all) for n_rows in arguments.rows})
         for n_rows in sizes:
             measured.append({"table": name})
-            for what in ("whole", "memory") if n_rows == sizes[-1] else ("part",):
+            for what in ("whole", *MEMORY) if n_rows == sizes[-1] else ("part",):
                 one = [name, str(n_rows), what]
                 command = [sys.executable, __file__, "--data", str(arguments.data), "--one", *one]
                 done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
