@@ -66,7 +66,7 @@ BLOCK_ROWS = 1 << 15
 BINNED_AT_ONCE = 1 << 19
 """Numbers that LightGBM bins at a time: it keeps one byte of each, and needs some thirty to bin it."""
 
-Numbers: TypeAlias = Callable[[Any], NDArray[np.float64]]
+NumberOf: TypeAlias = Callable[[Any], NDArray[np.float64]]
 """Makes one number of each of some records (a slice, or rows), when it is needed."""
 
 
@@ -100,9 +100,9 @@ class FeatureMap:
         self,
         fields: Sequence[Field],
         codes: Mapping[int, NDArray[Any]],
-        means: Sequence[Numbers],
+        means: Sequence[NumberOf],
         groups: NDArray[Any] | None = None,
-    ) -> list[Numbers]:
+    ) -> list[NumberOf]:
         """List the numbers of a record: its columns, its group, then ``means``."""
         found = [
             _looked_up(np.append(np.arange(b.n_codes - 1.0), np.nan), codes[i])
@@ -308,18 +308,18 @@ def fit_scores(
     return Scores(features, means, models, n_classes), out_of_fold
 
 
-def _looked_up(table: NDArray[np.float64], codes: NDArray[Any]) -> Numbers:
+def _looked_up(table: NDArray[np.float64], codes: NDArray[Any]) -> NumberOf:
     """Make a number by looking up a code."""
     return lambda rows: np.asarray(table[codes[rows]])
 
 
-def _numbers_of(field: Field) -> Numbers:
+def _numbers_of(field: Field) -> NumberOf:
     """Make a number by reading it."""
     return lambda rows: field.take(rows).numbers()
 
 
 def _score_rows(
-    models: tuple[Forest, ...], columns: Sequence[Numbers], rows: NDArray[np.int64]
+    models: tuple[Forest, ...], columns: Sequence[NumberOf], rows: NDArray[np.int64]
 ) -> Sequence[NDArray[np.float64]]:
     """Score some records by each model."""
     look_up = LookUp(models, len(columns))
@@ -337,7 +337,7 @@ class _Boosting:
     """
 
     def __init__(
-        self, columns: Sequence[Numbers], n_records: int, settings: Sequence[dict[str, Any]], whole: Sequence[bool]
+        self, columns: Sequence[NumberOf], n_records: int, settings: Sequence[dict[str, Any]], whole: Sequence[bool]
     ) -> None:
         self._settings = [
             ({name: value for name, value in own.items() if name != "n_estimators"}, own["n_estimators"])
@@ -353,7 +353,7 @@ class _Boosting:
                 warnings.simplefilter("ignore", UserWarning)
                 self._binned.add_features_from(block)
 
-    def _bin(self, columns: Sequence[Numbers], n_records: int) -> Any:
+    def _bin(self, columns: Sequence[NumberOf], n_records: int) -> Any:
         from lightgbm import Dataset
 
         matrix = np.empty((n_records, len(columns)))
@@ -430,7 +430,7 @@ def _means(codes: NDArray[Any], values: NDArray[np.float64], n_codes: int) -> ND
 
 def _crossed_means(
     codes: NDArray[Any], values: NDArray[np.float64], n_codes: int, part_of: NDArray[np.int64]
-) -> list[Numbers]:
+) -> list[NumberOf]:
     """Return what makes the means of training records: each record's from the parts that it is not in."""
     place = codes.astype(np.int64) * INNER_FOLDS + part_of
     sizes, *sums = (
