@@ -10,8 +10,10 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from glob import glob
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -182,10 +184,10 @@ def bundle(tmp_path_factory):
             "certifare fit people.csv --label approved --sensitive sex --drop name --target 0.1 --kind tree "
             "--key producer.pem -o bundle",
         ):
-            done = subprocess.run(
-                [sys.executable, "-m", *shlex.split(line)], capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
+            patch.setattr(sys, "argv", shlex.split(line))
+            with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as errors, pytest.raises(SystemExit) as end:
+                main()
+            assert not end.value.code, errors.getvalue()
     return folder
 
 
@@ -219,6 +221,7 @@ def test_the_commands_of_the_readme_run(desk, monkeypatch, capsys):
     assert run_all("README.md", monkeypatch, capsys, fit=TREE) == ["fit", "encode", "verify"]
 
 
+@pytest.mark.slow
 def test_the_plan_of_the_readme_is_what_the_command_prints(monkeypatch, capsys):
     """Of the rows, 60 % set the thresholds."""
     rows = re.findall(r"^\| \**([\d,]+000)\** \|(.*0\.\d{3}.*)\|$", (ROOT / "README.md").read_text("utf-8"), re.M)
@@ -230,6 +233,7 @@ def test_the_plan_of_the_readme_is_what_the_command_prints(monkeypatch, capsys):
         assert re.findall(r"0\.\d{3}", figures) == re.findall(r"^ *(?:2|8|16) +(0\.\d{3})", printed, re.M)
 
 
+@pytest.mark.slow
 def test_the_producers_page_runs_as_printed(desk, monkeypatch, capsys):
     for name in ("bundle", "producer.pem", "producer.pub.pem"):
         shutil.rmtree(desk / name) if (desk / name).is_dir() else (desk / name).unlink()
@@ -240,12 +244,14 @@ def test_the_producers_page_runs_as_printed(desk, monkeypatch, capsys):
     assert names["bundle"].verdict == "PASS"
 
 
+@pytest.mark.slow
 def test_the_page_on_choosing_runs_as_printed(desk, monkeypatch, capsys):
     monkeypatch.setenv("CERTIFARE_STATE", "off")  # ways to do the same, not looks one after another
     assert run_all("docs/choosing.md", monkeypatch, capsys) == ["sweep"]
     execute("docs/choosing.md")
 
 
+@pytest.mark.slow
 def test_the_pages_of_the_api_have_an_example_for_every_public_name(tmp_path, monkeypatch):
     """Every example runs, each public name occurs in one, and each page has one."""
     import certifare
@@ -282,6 +288,7 @@ def kit(tmp_path_factory):
     return folder, done.stdout
 
 
+@pytest.mark.slow
 def test_the_auditors_page_ends_as_printed(kit, monkeypatch, capsys):
     """Every command of the page, in the kit that its first command makes."""
     folder, printed = kit
@@ -337,8 +344,6 @@ class Fresh(NamedTuple):
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory):
-    if not {"CI", "CERTIFARE_FULL"} & set(os.environ):
-        pytest.skip("installs certifare from the network: `make audit` runs it")
     folder = tmp_path_factory.mktemp("fresh")
     made = Fresh(folder, folder / "venv" / "bin")
     uv = [sys.executable, "-m", "uv"]
@@ -350,6 +355,7 @@ def fresh(tmp_path_factory):
     shutil.rmtree(folder / "venv")
 
 
+@pytest.mark.slow
 def test_the_producers_journey_in_a_fresh_environment(fresh):
     """Install and follow the quickstart; pandas is not there."""
     assert fresh.shell(["python", "-c", "import pandas"])[0] == 1
@@ -357,6 +363,7 @@ def test_the_producers_journey_in_a_fresh_environment(fresh):
     assert (fresh.folder / "encoded.csv").exists()
 
 
+@pytest.mark.slow
 def test_the_platform_engineers_journey_in_a_fresh_environment(fresh):
     """The producer's bundle: a gate that passes and one that fails, the encoder as SQL, and JSON."""
     status, printed = fresh.shell(shlex.split("certifare verify richer --max 0.04 --json"))
@@ -366,11 +373,13 @@ def test_the_platform_engineers_journey_in_a_fresh_environment(fresh):
     assert (status, printed.split()[0]) == (0, "SELECT")
 
 
+@pytest.mark.slow
 def test_the_auditors_journey_in_a_fresh_environment(fresh):
     """The auditor's page to the letter, from the kit that its first command makes."""
     fresh.follow("docs/auditor.md")
 
 
+@pytest.mark.slow
 def test_the_consumers_and_the_notebook_users_journeys_in_a_fresh_environment(fresh):
     """Both use pandas, as their pages say; the consumer has the auditor's kit."""
     install = ["pip", "install", "--quiet", "--python", str(fresh.programs / "python"), "pandas"]
@@ -381,12 +390,14 @@ def test_the_consumers_and_the_notebook_users_journeys_in_a_fresh_environment(fr
         assert status == 0, printed
 
 
+@pytest.mark.slow
 def test_the_researchers_journey_in_a_fresh_environment(fresh):
     """The code of README, which prints what it says."""
     ((_, block),) = blocks("README.md", "python")
     assert fresh.shell(["python", "-c", block])[1].strip() in block
 
 
+@pytest.mark.slow
 def test_the_kit_has_what_each_check_prints(kit):
     """The page shows the commands of the kit, and the kit's expected outputs end with their exit status."""
     from certifare.cli.kit import CHECKS, is_kit
@@ -432,6 +443,7 @@ def test_t_star_by_hand_is_what_certifare_prints(capsys):
     assert "gives 0.1319. certifare gives 0.1321" in page
 
 
+@pytest.mark.slow
 def test_the_consumers_page_runs_as_printed(kit, monkeypatch, capsys):
     """In the kit: the rows that are shown, predictions for records and cells, and the distance of this model."""
     monkeypatch.chdir(kit[0] / "certifare-audit-kit")
@@ -536,6 +548,7 @@ def test_the_page_on_the_certificate_format_runs_as_printed(inside):
     assert names["document"].certificate.bound >= certificate.bound
 
 
+@pytest.mark.slow
 def test_the_page_on_commands_runs_as_printed(desk, monkeypatch, capsys):
     """The page on commands, but for the demo and the experiments, which have tests of their own."""
     monkeypatch.setenv("CERTIFARE_STATE", "off")  # ways to do the same, not looks one after another
@@ -559,6 +572,7 @@ def test_the_page_on_commands_runs_as_printed(desk, monkeypatch, capsys):
     ]
 
 
+@pytest.mark.slow
 def test_the_page_on_warehouses_runs_as_printed(tmp_path, monkeypatch, capsys):
     pytest.importorskip("duckdb", reason="DuckDB (the extra 'duckdb') is not installed")
     monkeypatch.chdir(tmp_path)
@@ -571,12 +585,14 @@ def test_the_page_on_warehouses_runs_as_printed(tmp_path, monkeypatch, capsys):
     assert "<= 0.1431 with 95 % confidence" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_page_on_claims_runs_as_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     execute("docs/claims.md")
     assert run_all("docs/claims.md", monkeypatch, capsys) == ["fit", "verify"] * 2
 
 
+@pytest.mark.slow
 def test_the_quickstart_runs_as_printed(tmp_path, monkeypatch, capsys):
     """A NO SOLUTION, the second look that was planned, a third that is refused, and more records."""
     monkeypatch.chdir(tmp_path)
@@ -584,6 +600,7 @@ def test_the_quickstart_runs_as_printed(tmp_path, monkeypatch, capsys):
     assert run_all("docs/quickstart.md", monkeypatch, capsys) == ["fit", "fit", "verify", "fit", "fit", "encode"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
 def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch, capsys, request):
     """In memory, from files, from an S3 server, on Dask, in DuckDB, on Spark if Java is there; what these write."""
@@ -628,6 +645,7 @@ def test_the_page_on_encoders_runs_as_printed(capsys):
         assert " ".join(shown.removesuffix("…\n").split()) in printed, shown
 
 
+@pytest.mark.slow
 def test_from_raw_files_to_certified_scores(tmp_path, monkeypatch, capsys):
     """Two commands for each of the shared tables, none of them edited."""
     if not SHARED.is_dir():
@@ -647,6 +665,7 @@ def test_from_raw_files_to_certified_scores(tmp_path, monkeypatch, capsys):
         assert all(pa.compute.min(column).as_py() > 0.0 for column in scores.columns)
 
 
+@pytest.mark.slow
 def test_the_page_on_existing_models_runs_as_printed(tmp_path, monkeypatch, capsys):
     pytest.importorskip("lightgbm", reason="LightGBM is not installed")
     monkeypatch.chdir(tmp_path)
@@ -681,6 +700,7 @@ def test_the_page_on_scores_and_explanations_runs_as_printed(desk, monkeypatch, 
     assert " ".join(shown.split("…")[0].split()) in printed
 
 
+@pytest.mark.slow
 def test_the_page_on_group_aware_encoders_runs_as_printed(desk, monkeypatch, capsys):
     shutil.rmtree("bundle")
     assert run_all("docs/group-aware.md", monkeypatch, capsys) == ["plan", "fit", "encode"]
@@ -747,6 +767,7 @@ def run_recipe(words, folder, **environment):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @with_recipes
 def test_the_recipe_runs_in_airflow_and_finds_the_refuted_month(desk):
     """The task in Airflow itself: a month that is as expected, and one that refutes the target."""
@@ -776,6 +797,7 @@ def test_the_recipe_runs_in_airflow_and_finds_the_refuted_month(desk):
     assert "state=failed" in printed
 
 
+@pytest.mark.slow
 @with_recipes
 def test_the_recipe_runs_in_pre_commit_and_stops_an_altered_encoder(desk):
     """The hook in pre-commit itself: it lets the bundle pass, and stops one whose encoder was altered."""
@@ -791,6 +813,7 @@ def test_the_recipe_runs_in_pre_commit_and_stops_an_altered_encoder(desk):
     assert (status, "Failed" in printed) == (1, True), printed
 
 
+@pytest.mark.slow
 @with_recipes
 def test_the_recipe_runs_in_dbt_and_gives_the_same_cells(desk):
     """The model in dbt itself, on DuckDB."""
@@ -813,6 +836,7 @@ def test_the_recipe_runs_in_dbt_and_gives_the_same_cells(desk):
     assert np.array_equal(found["cell"], load_encoder("bundle/encoder.json").apply(found))
 
 
+@pytest.mark.slow
 def test_the_recipe_logs_t_star_and_files_in_mlflow(desk, monkeypatch):
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
     import warnings

@@ -93,6 +93,7 @@ def classifiers():
     return [("income", model) for model in label] + [("sex", model) for model in group]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_no_consumer_exceeds_the_bound(world, run):
     for name in ("people", "fresh"):

@@ -67,6 +67,7 @@ def test_an_installed_wheel_adds_reproduce(installed):
     assert "--baselines" in done.stdout
 
 
+@pytest.mark.slow
 def test_published_methods_are_shown_outside_a_checkout(installed):
     done = installed("reproduce", "learning", "--quick", "--output", "pages")
     assert done.returncode == 0, done.stderr

@@ -13,6 +13,7 @@ from certifare_research.experiments.registry import EXPERIMENTS
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.slow
 def test_the_code_of_the_page_on_published_methods_runs():
     pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
     table = adult().take(range(1500))

@@ -24,6 +24,7 @@ def clean():
     extensions._read.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data folder is not beside this checkout")
 def test_the_thirty_lines_of_the_page_add_a_method_and_a_data_set_to_the_comparison(tmp_path, clean, monkeypatch):
     page = (ROOT / "docs" / "baselines.md").read_text()

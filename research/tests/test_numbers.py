@@ -497,7 +497,13 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("audit", "comparison", "transfer")))
+        for name in EXPERIMENTS
+    ],
+)
 def test_every_cell_of_every_table_follows_from_the_files(name):
     assert tables(name)
     for caption, (head, rows) in tables(name).items():
@@ -549,6 +555,7 @@ def test_the_comparison_in_the_readme():
             assert cell == expected, (label, data, level)
 
 
+@pytest.mark.slow
 def test_the_certificates_in_the_readme():
     """What the benchmark prints for 33,000 records in two equal groups at a true distance of .1."""
     text = (ROOT / "README.md").read_text()
@@ -1112,6 +1119,7 @@ def sides():
     yield epochs_overfit_on_ca, f"{lost[0]} and {lost[1]}; {splits}"
 
 
+@pytest.mark.slow
 def test_the_overview_says_how_many_settings_and_splits_each_side_had():
     rows = dict(re.findall(r"^\| “(.*?)” (\|.*)$", (RESULTS / "index.md").read_text(), re.M))
     for check, words in sides():

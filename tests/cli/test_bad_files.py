@@ -96,7 +96,10 @@ def plain(frame, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in ("tabs", "bars", "an index", "parquet"))) for name in GOOD],
+)
 def test_other_forms_are_read(cli, frame, plain, tmp_path, name):
     source = tmp_path / "people.data"
     source.write_bytes(GOOD[name](frame))
@@ -128,6 +131,7 @@ def test_a_wrong_delimiter_is_refused(cli, frame, tmp_path):
     assert "delimiter seems to be ','" in result.stderr
 
 
+@pytest.mark.slow
 def test_very_many_columns_are_read(cli, frame, tmp_path):
     numbers = np.random.default_rng(0).integers(0, 3, (400, 300))
     wide = frame.head(400).join(pd.DataFrame(numbers, columns=[f"c{i}" for i in range(300)]))

@@ -146,6 +146,7 @@ def test_shares_are_for_a_score_without_a_label():
         CalibratedEncoder(score_column="risk", shares=(0.5, 0.6)).fit(X, sensitive_features=sex)
 
 
+@pytest.mark.slow
 def test_the_true_distance_exceeds_the_bound_as_often_as_stated_although_every_record_was_used():
     rng = np.random.default_rng(0)
     above, runs = 0, 120

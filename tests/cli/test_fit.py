@@ -155,6 +155,7 @@ def test_an_error_is_also_told_to_machines(cli, table, tmp_path):
     assert "Did you mean" in result.json["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT for one process")
 def test_an_interrupt_leaves_nothing(table, tmp_path):
     code = f"""

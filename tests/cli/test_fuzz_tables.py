@@ -67,7 +67,9 @@ def tables(draw, people):
     return draw(rarely(st.sampled_from([gzip.compress(content), gzip.compress(content)[:-9]]), content))
 
 
-@pytest.mark.parametrize("command", ["fit", "sweep", "encode", "certify", "count"])
+@pytest.mark.parametrize(
+    "command", [pytest.param("fit", marks=pytest.mark.slow), "sweep", "encode", "certify", "count"]
+)
 def test_any_table_gives_a_result_or_one_line(cli, files, make_people, tmp_path, command):
     source, target = tmp_path / "people.csv", tmp_path / "out.csv"
     people = [line.split(",") for line in make_people(400, 5).to_csv(index=False).splitlines()]

@@ -121,6 +121,7 @@ def test_a_frontier_that_is_none(cli, bundle, content):
     assert "frontier.csv" in "".join(result.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_report_needs_no_estimators(bundle, tmp_path):
     """Drawing a report does not import scikit-learn: that was most of its time."""
     script = (

@@ -249,6 +249,7 @@ def test_large_files_are_not_read_to_their_end(tmp_path):
         read_document(path)
 
 
+@pytest.mark.slow
 def test_a_large_file_of_nothing_but_lists_is_refused():
     content = b"[" + b"[]," * (MAX_BYTES // 40) + b"[]]"
 
@@ -435,6 +436,7 @@ def test_values_are_immutable():
         document.statement.predicate.epsilon = 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("opening", "inner"), [(b"[", b"[],"), (b"[", b"{},"), (b'{"a":[', b"{},"), (b'{"a":[', b"[{}],")]
 )

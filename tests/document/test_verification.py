@@ -411,6 +411,7 @@ def test_policies_that_mean_nothing_are_refused(nonsense):
 # -- What must agree --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_encoder_with_another_number_of_cells_is_refused(tmp_path):
     """A certificate on one cell says nothing about an encoder of four, though it names that encoder's digest."""
     encoder = tmp_path / "encoder.json"

@@ -55,7 +55,7 @@ def test_fit_on_a_cluster(
     assert "Fit on a sample of the records" in refused.stderr
 
 
-@pytest.mark.parametrize("cells", ["compared", "calibrated"])
+@pytest.mark.parametrize("cells", [pytest.param("compared", marks=pytest.mark.slow), "calibrated"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_partitioned_files_in_an_object_store_give_the_bundle_of_a_stream(
     engine: str,

@@ -166,6 +166,7 @@ def test_columns_of_spark_may_have_any_name(spark: Any) -> None:
     assert certify(encoder, frame, sensitive_features="s.ex").counts.n_records == 400
 
 
+@pytest.mark.slow
 def test_executors_of_spark_merge_results_in_order(
     spark: Any, people: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

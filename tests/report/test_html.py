@@ -395,6 +395,7 @@ def test_bars_add_up_to_the_distance_and_chance_leads_to_t_star(pages, browser):
     assert falling[-1][1] == pytest.approx(sample[1], abs=1.5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
 def test_screenshots_of_the_documentation_can_be_taken_again(pages, tmp_path):
     """All pictures that the documentation shows can be taken, have their size, and are there."""

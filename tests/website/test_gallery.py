@@ -11,7 +11,10 @@ def test_there_are_enough_and_every_one_is_kept():
     assert kept == {path.stem for path in EXAMPLES}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem == "4_group_aware"), id=path.stem) for path in EXAMPLES],
+)
 def test_an_example_prints_and_draws_what_its_page_shows(example):
     printed, chart = run(example)
     assert printed == (GALLERY / f"{example.stem}.txt").read_text("utf-8")

@@ -79,6 +79,7 @@ def pages(site):
 # -- without a browser --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_stars_are_stars(pages):
     """As many T* are shown on a page as its source has, outside of code."""
     for source in sorted((ROOT / "docs").rglob("*.md")):
@@ -92,6 +93,7 @@ def test_stars_are_stars(pages):
         assert "".join(pages[page.as_posix()].words).count("T*") >= wanted, source
 
 
+@pytest.mark.slow
 def test_a_swallowed_star_fails_the_build(tmp_path):
     """``make docs`` fails where emphasis is left in a T*."""
     for name in ("mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md"):
@@ -116,6 +118,7 @@ def test_a_swallowed_star_fails_the_build(tmp_path):
     assert (status, "no such anchor" in said) == (1, True)
 
 
+@pytest.mark.slow
 def test_links_and_anchors_lead_somewhere(pages, site):
     broken = []
     for place, page in pages.items():
@@ -139,6 +142,7 @@ def test_the_readmes_links_lead_somewhere():
             assert (ROOT / link).exists(), f"{name}: {link}"
 
 
+@pytest.mark.slow
 def test_every_page_has_search_neighbours_version_and_contents(pages, site):
     for place in pages:
         if place in ("404.html", "verify.html"):  # the latter is one file that works alone
@@ -196,6 +200,7 @@ def test_every_word_is_in_the_dictionary_or_the_projects_own():
 # -- in a browser -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", MAIN)
 def test_no_serious_violation(browser, served, place):
     for width, dark in ((1280, False), (390, True)):
@@ -203,9 +208,8 @@ def test_no_serious_violation(browser, served, place):
         assert [v for v in browser.violations() if v[0] in ("serious", "critical")] == []
 
 
-@pytest.mark.parametrize(
-    ("width", "dark", "media"), [(1280, False, ""), (1280, True, ""), (390, True, ""), (794, False, "print")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "dark", "media"), [(1280, False, ""), (390, True, ""), (794, False, "print")])
 def test_nothing_is_clipped_on_any_page(browser, served, pages, width, dark, media):
     """No table, code, formula or picture; on a phone, tables and formulas scroll in a box of their own."""
     found = {}
@@ -222,6 +226,7 @@ def test_nothing_is_clipped_on_any_page(browser, served, pages, width, dark, med
     assert found == {}
 
 
+@pytest.mark.slow
 def test_the_producers_page_fits_one_screen(browser, served):
     browser.open(served.page("producer/"), 1280, 900)
     assert browser.run("document.querySelector('article').getBoundingClientRect().bottom") <= 900
@@ -238,6 +243,7 @@ def test_what_is_clipped_is_found(browser, tmp_path):
     assert [tag for tag, *_ in found] == ["CODE", "TABLE"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "page"),
     [
@@ -271,11 +277,13 @@ def test_search_finds_the_words_that_readers_use(browser, served, words, page):
     assert page in found
 
 
+@pytest.mark.slow
 def test_no_role_of_a_docstring_is_left(pages):
     role = re.compile(r":(func|class|meth|attr|data):")
     assert [place for place, page in pages.items() if role.search("".join(page.words))] == []
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_first_page_follows_the_dark_mode(browser, served):
     """One of two pictures is shown, whole."""
     for dark, name in ((False, "report.png"), (True, "report-first-dark.png")):
@@ -288,6 +296,7 @@ def test_the_picture_of_the_first_page_follows_the_dark_mode(browser, served):
         assert shown[0][1] == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.slow
 def test_charts_follow_the_dark_mode(browser, served):
     medians = []
     for dark in (False, True):

@@ -159,6 +159,7 @@ FIGURES = """async texts => {
 }"""
 
 
+@pytest.mark.slow
 def test_the_page_agrees_with_the_package_on_random_tables(browser):
     """Every figure to 10⁻⁹, for every metric, each, given, witnesses, caps, sequences, looks; and the claim's words."""
     from certifare.document.statement import claim_of
@@ -202,6 +203,7 @@ def test_large_samples_agree(browser):
 SUPPORTED = "async (gaps, epsilon, limits) => await unsupported(gaps, epsilon, limits, async () => {})"
 
 
+@pytest.mark.slow
 def test_calibrated_bounds_are_supported_and_smaller_ones_are_not(browser):
     """By the integral for two cells, by random tables of the page's own otherwise."""
     from certifare.certificates.calibrated import CalibratedLimits
@@ -361,6 +363,7 @@ def test_unusual_terms_are_read_and_need_the_version_that_has_them(browser, term
     assert verified(browser, certificate=without)[1]["statement"] is False
 
 
+@pytest.mark.slow
 def test_the_same_characters_are_refused_in_terms(browser):
     """Every code point, at the edge and inside; but for those of which Unicode versions disagree whether they exist."""
     function = """() => {

@@ -42,6 +42,7 @@ def test_as_good_as_scikit_learn(problem):
     assert (stacked[0, 0] != stacked[0, 1]).any()  # repeats differ
 
 
+@pytest.mark.slow
 def test_several_classes(problem):
     z, _ = problem
     y = np.digitize(z[:, 0], [-0.5, 0.5])
@@ -51,6 +52,7 @@ def test_several_classes(problem):
     assert (predicted[0, 0] == y).mean() > 0.85
 
 
+@pytest.mark.slow
 def test_logistic_regression(problem):
     z, _ = problem
     y = (z[:, 0] > 0).astype(int)
