@@ -1,10 +1,19 @@
 """Plans along one score."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from certifare.certificates.calibrated import forecast_bound, most_cells
-from certifare.encoders.partition import ScoredRecords, plan_along, plan_without_label
+from certifare.encoders.partition import (
+    FEW_LABELS,
+    ScoredRecords,
+    expected_share,
+    explained,
+    plan_along,
+    plan_without_label,
+)
 
 
 def records(n=4000, shift=1.0, seed=0, counted=None):
@@ -14,6 +23,43 @@ def records(n=4000, shift=1.0, seed=0, counted=None):
     labels = (scores + rng.normal(size=n) > 0.5).astype(np.int64)
     counted = np.ones(n, dtype=bool) if counted is None else counted(labels)
     return ScoredRecords(scores, rng.random(n), groups, labels, counted, 2, 2)
+
+
+def test_of_few_records_the_label_is_expected_to_rise_with_the_score():
+    few = records(500)
+    expected = few.expected()
+    order = np.argsort(few.scores)
+    assert np.all(np.diff(expected[order, 1]) >= 0.0)
+    assert expected.sum(axis=1) == pytest.approx(1.0)
+    assert expected[:, 1].sum() == pytest.approx(few.labels.sum())
+    assert 2 < len(np.unique(expected[:, 1])) < 100
+    assert records(FEW_LABELS - 1).expected() is not None
+    assert records(FEW_LABELS).expected() is None
+    assert replace(few, n_classes=3).expected() is None
+
+
+def test_equal_scores_are_expected_to_have_the_same_label():
+    few = records(300)
+    tied = replace(few, scores=np.round(few.scores))
+    for value in np.unique(tied.scores):
+        (share,) = np.unique(tied.expected()[tied.scores == value, 1])
+        if (tied.scores == value).sum() > 50:
+            assert share == pytest.approx(tied.labels[tied.scores == value].mean(), abs=0.05)
+
+
+def test_plans_of_few_records_are_compared_by_expected_labels():
+    few = records(600)
+    for path in plan_along(few, np.array([200, 300])):
+        assert path.likely.sum() == pytest.approx(600)
+        for k in path.plans:
+            cells = path.cells(k)
+            of_cell = np.stack([np.bincount(cells, weights=column, minlength=k) for column in few.expected().T], axis=1)
+            share = expected_share(path, k, "accuracy")
+            assert share == pytest.approx(of_cell.max(axis=1).sum() / 600)
+            assert expected_share(path, k, "information") > explained(of_cell, "information")
+    path = next(iter(plan_along(records(FEW_LABELS), np.array([200, 300]))))
+    assert path.likely is None
+    assert expected_share(path, 2, "information") is None
 
 
 def test_without_order_between_groups_every_cell_has_equal_shares_of_all_groups():

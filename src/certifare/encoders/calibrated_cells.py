@@ -30,7 +30,7 @@ from certifare.encoders.fingerprint import Fingerprint, merge_samples, samples_o
 from certifare.encoders.fitting import check_classes
 from certifare.encoders.hashes import HashSample, hash_records, mix, share_of
 from certifare.encoders.matching import group_codes
-from certifare.encoders.partition import ScoredRecords, lost, plan_along, plan_without_label
+from certifare.encoders.partition import ScoredRecords, expected_share, explained, plan_along, plan_without_label
 from certifare.encoders.plans import GapPlan, PlanPath, Thresholds, threshold_rules
 from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.representatives import Representatives, find_representatives
@@ -733,23 +733,17 @@ def share_explained(path: PlanPath, k: int, tables: Sequence[NDArray[np.int64]],
 
     ``tables`` count the training records by finest cell and value, for each label.
     """
+    expected = expected_share(path, k, utility)
+    if expected is not None:
+        return expected
     return float(
-        np.mean([_explained(np.add.reduceat(table, path.starts[k], axis=0).astype(float), utility) for table in tables])
+        np.mean([explained(np.add.reduceat(table, path.starts[k], axis=0).astype(float), utility) for table in tables])
     )
 
 
 def _count(cells: NDArray[np.integer[Any]], label: Levels) -> NDArray[np.int64]:
     n = len(label.values)
     return np.bincount(cells * n + label.codes, minlength=(int(cells.max()) + 1) * n).reshape(-1, n)
-
-
-def _explained(table: NDArray[np.float64], utility: str) -> float:
-    """Return the share of a loss that cells explain, less what chance lets them seem to; or the share told right."""
-    n, within, whole = table.sum(), lost(table, utility).sum(), float(lost(table.sum(axis=0), utility))
-    if utility == "accuracy":
-        return float(1.0 - within / n)
-    chance = (len(table) - 1) * (whole / n if utility == "explained" else table.shape[1] - 1)
-    return float(1.0 - (within + chance) / whole)
 
 
 def _ordered(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -28,6 +28,8 @@ PRICES = np.geomspace(1e-5, 0.3, 28)
 #: prices: the others step over most masses that few cells can have.
 FEW_RECORDS, FEW_CELLS = 2_000, range(2, 9)
 FEW_PRICES = np.geomspace(1e-3, 10.0, 28)
+#: With fewer training records than this, plans are made and compared by how likely the label is at each score.
+FEW_LABELS = 5_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,19 @@ class ScoredRecords:
         _, common = self.ranks()
         return bool(common[self.labels == 1].mean() < common[self.labels == 0].mean())
 
+    def expected(self) -> NDArray[np.float64] | None:
+        """Return how likely each label is at each record's score, if records are few; None if labels say it better.
+
+        The second of two labels becomes ever more likely, and equal scores are alike.
+        """
+        from scipy.optimize import isotonic_regression
+
+        if len(self.scores) >= FEW_LABELS or self.n_classes != 2:
+            return None
+        _, place, n = np.unique(self.scores, return_inverse=True, return_counts=True)
+        second = isotonic_regression(np.bincount(place, weights=self.labels) / n, weights=n).x[place]
+        return np.column_stack([1.0 - second, second])
+
     def ranks(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return each record's rank among the counted records of its group, and among all counted ones, in [0, 1]."""
         order = np.lexsort((self.ties, self.scores))
@@ -71,20 +86,22 @@ def plan_along(
 ) -> Iterator[PlanPath]:
     """Yield plans along one score, a path for each θ, for certification samples of these sizes by group."""
     own, common = records.ranks()
+    expected = records.expected()
     most = int(min(max_cells, sizes.min() + 1, most_cells(len(sizes))))
     for theta in THETAS:
         place = (1.0 - theta) * own + theta * common
         edges = np.unique(np.quantile(place, np.arange(1, BINS) / BINS))
         bins = np.searchsorted(edges, place, side="left")
         n_bins = len(edges) + 1
-        labels = _monotone(_table(bins, records.labels, n_bins, records.n_classes))
+        likely = None if expected is None else _sums(bins, expected, n_bins)
+        labels = _monotone(_table(bins, records.labels, n_bins, records.n_classes) if likely is None else likely)
         groups = _table(bins[records.counted], records.groups[records.counted], n_bins, records.n_groups)
         loss, size = _losses(labels, groups, utility)
         kinds: list[Iterable[NDArray[np.int64]]] = [_cuts(loss, size)]
         if theta == 0.0 and sizes.min() < FEW_RECORDS:
             kinds += _cuts_into_few(loss, size)
         for cuts in kinds:
-            path = PlanPath(float(theta), bins.astype(np.int32), {}, {})
+            path = PlanPath(float(theta), bins.astype(np.int32), {}, {}, likely)
             for starts in cuts:
                 k = len(starts)
                 if 2 <= k <= most and k not in path.plans:
@@ -127,7 +144,12 @@ def _table(rows: NDArray[np.int64], columns: NDArray[np.int64], n_rows: int, n_c
     return np.bincount(rows * n_columns + columns, minlength=n_rows * n_columns).reshape(n_rows, n_columns)
 
 
-def _monotone(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _sums(rows: NDArray[np.int64], values: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
+    sums = [np.bincount(rows, weights=column, minlength=n_rows) for column in values.T]
+    return np.column_stack(sums).astype(np.float64)
+
+
+def _monotone(counts: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Smooth the counts of two classes, so that the second becomes ever more likely: by place, the rest is noise."""
     from scipy.optimize import isotonic_regression
 
@@ -150,6 +172,28 @@ def lost(counts: NDArray[np.float64], utility: str) -> NDArray[np.float64]:
             loss = -np.where(counts > 0, counts * np.log(counts / size[..., None]), 0.0).sum(axis=-1)
     found: NDArray[np.float64] = np.nan_to_num(loss)
     return found
+
+
+def explained(table: NDArray[np.float64], utility: str, of_chance: float = 1.0) -> float:
+    """Return the share of a loss that cells explain, less what chance lets them seem to; or the share told right.
+
+    ``of_chance``: how much of that is taken off.
+    """
+    n, within, whole = table.sum(), lost(table, utility).sum(), float(lost(table.sum(axis=0), utility))
+    if utility == "accuracy":
+        return float(1.0 - within / n)
+    chance = (len(table) - 1) * (whole / n if utility == "explained" else table.shape[1] - 1)
+    return float(1.0 - (within + of_chance * chance) / whole)
+
+
+def expected_share(path: PlanPath, k: int, utility: str) -> float | None:
+    """Return the share of the label's loss that k cells are expected to explain; None if labels are counted.
+
+    Half of what chance seems to explain is taken off: what they lose who learn the cells' shares from as many records.
+    """
+    if path.likely is None:
+        return None
+    return explained(np.add.reduceat(path.likely, path.starts[k], axis=0), utility, 0.5)
 
 
 def _losses(

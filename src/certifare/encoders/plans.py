@@ -208,12 +208,15 @@ class PlanPath:
     - ``theta``: how much of the order between groups is kept, for cells along one score.
     - ``finest``: the finest cell of each training record.
     - ``starts``: for each number of cells, which of the finest cells begin a cell.
+    - ``likely``: how many training records of each label are expected in each finest cell, if plans are compared by
+      that.
     """
 
     theta: float | None
     finest: NDArray[np.integer[Any]]
     starts: dict[int, NDArray[np.int64]]
     plans: dict[int, GapPlan]
+    likely: NDArray[np.float64] | None = None
 
     def cells(self, k: int) -> NDArray[np.int64]:
         """Return the cell of each training record in the plan with k cells."""

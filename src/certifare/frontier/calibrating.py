@@ -25,6 +25,7 @@ from certifare.certificates.planning import equal_gaps
 from certifare.certification.ledger import statement_of
 from certifare.encoders.calibrated_cells import NOTHING_LEARNT, CalibratedEncoder, tied_note
 from certifare.encoders.information import Spreads
+from certifare.encoders.partition import expected_share
 from certifare.encoders.plans import PlanPath
 from certifare.encoders.training import MemoryTraining
 from certifare.encoders.weighting import representative_rows
@@ -304,6 +305,7 @@ class CalibratedSearch(Calibration):
             figures = path.figures("train")
             utility, beyond = utility_left_out(self.utility, train), left_out_beyond_chance(train)
             for i, k in enumerate(path.starts):
+                expected = expected_share(plans, k, self.utility)
                 gaps = plans.plans[k].gaps
                 pairs = [gaps[:, [a, b]] for a in range(gaps.shape[1]) for b in range(a)]
                 found.append(
@@ -313,7 +315,7 @@ class CalibratedSearch(Calibration):
                         accuracy=float(figures.accuracy[i]),
                         explained=float(figures.explained[i]),
                         auc=None if figures.auc is None else float(figures.auc[i]),
-                        utility=float(utility[i]),
+                        utility=float(utility[i]) if expected is None else expected,
                         promising=bool(beyond[i] > BEYOND_CHANCE),
                         retained=path.retained[k],
                         outlook=None,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from certifare.certificates.calibrated import CALIBRATED_METRICS, forecast_bound
 from certifare.certificates.claims import Claim
-from certifare.encoders.partition import ScoredRecords, plan_along
+from certifare.encoders.partition import ScoredRecords, expected_share, plan_along
 from certifare.foundation.randomness import stream
 from certifare.frontier.paths import Explorer
 from certifare.frontier.utility import utility_left_out
@@ -52,6 +52,8 @@ def best_calibrated(
             break  # the more of the common order, the larger the distances
         for k in within:
             if k >= min_cells:
-                table = np.add.reduceat(finest, path.starts[k], axis=0)
-                best = max(best or (0.0, 0), (float(utility_left_out(utility, [table])), k))
+                share = expected_share(path, k, utility)
+                if share is None:
+                    share = float(utility_left_out(utility, [np.add.reduceat(finest, path.starts[k], axis=0)]))
+                best = max(best or (0.0, 0), (share, k))
     return best
