@@ -3,8 +3,8 @@
     python benchmarks/calibrated.py [--tables german compas law adult acs health] [--seeds 5] [--train 0.4]
     python benchmarks/calibrated.py --misses 3000
 
-A fifth of each table is kept aside. Of the rest, 40 % learn scores and plans, 60 % set the thresholds. Beside it, on
-the same records: encoders that do not read the group, by the same targets; fairlearn's ThresholdOptimizer (if it is
+A fifth of each table is kept aside. The rest is split as ``fit`` splits it, or by ``--train``. Beside it, on the same
+records: encoders that do not read the group, by the same targets; fairlearn's ThresholdOptimizer (if it is
 installed) and gradient boosting, without any bound; and the *best rule*, which orders all by a mixture of the rank
 within the group and among all, with scores learnt from all of the rest, such that the distance that it measures there
 is the target: what nobody could guarantee.

@@ -19,8 +19,6 @@ from certifare.foundation.compiler import kernel
 
 #: A node may be split at multiples of one part in this many.
 SHARES = 32
-#: Trees are grown on at most this many training records.
-MOST_RECORDS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
