@@ -284,6 +284,18 @@ def test_a_hostile_history_is_refused(year, tmp_path, change, words):
         History.load(tmp_path / "h.json")
 
 
+@pytest.mark.parametrize(("length", "read"), [(0, False), (1, True), (200, True), (201, False)])
+def test_a_period_has_a_name_of_up_to_two_hundred_characters(year, tmp_path, length, read):
+    document = json.loads(json.dumps(year.to_dict()))
+    document["periods"][0]["name"] = "x" * length
+    (tmp_path / "h.json").write_text(json.dumps(document))
+    if read:
+        assert History.load(tmp_path / "h.json").periods[0].name == "x" * length
+    else:
+        with pytest.raises(FileError, match="length"):
+            History.load(tmp_path / "h.json")
+
+
 def test_a_history_may_be_64_mb_and_no_more(year, tmp_path, monkeypatch):
     path = tmp_path / "history.json"
     year.save(path)
