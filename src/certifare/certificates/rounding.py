@@ -36,7 +36,7 @@ def percent_up(rate: float) -> str:
 
 
 def round_up_digits(number: float, digits: int) -> int:
-    """Return a whole number of so many digits, then zeros, that is not below the number.
+    """Round a number up to some leading digits, with zeros behind them.
 
     >>> round_up_digits(5834, 3), round_up_digits(12.3, 2)
     (5840, 13)
